@@ -141,7 +141,7 @@ export function createWorker(
     if (begun && !stopped) growing = growing.then(growLater)
   }
 
-  /** Until it is done: a database that is away for a while must not leave a definition without a worker. */
+  /** Repeated until it succeeds: an outage of the database must not leave a definition without a worker. */
   async function growLater(): Promise<void> {
     const backoff = createBackoff({ base: 100, cap: 1_000 })
     while (!stopped) {

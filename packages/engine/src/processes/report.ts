@@ -12,7 +12,7 @@ const ENDS: Readonly<Record<EndStatus, ReportedEnd>> = {
   CANCELLED: 'cancelled',
 }
 
-/** Tells of the writes that are committed: attempts that failed, what needs a person, ends. */
+/** Reports committed writes: failed attempts, work that needs a person, ends. */
 export function reportWrites(
   reports: Reports,
   writes: readonly ProcessWrite[],

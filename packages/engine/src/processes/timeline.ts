@@ -25,7 +25,7 @@ export type TimelineEvent =
   | 'OPERATOR_RESUME'
   | 'RESPONSE_REFUSED'
 
-/** One thing that happened to a process. What does not apply is not there. */
+/** One event of a process. Fields that do not apply are missing. */
 export interface TimelineEntry {
   readonly at: Date
   /** `EVENT` where it is nothing but an event. */
@@ -33,7 +33,7 @@ export interface TimelineEntry {
   readonly event?: TimelineEvent
   /** The call (`bookRisk`, `bookRisk#2`), the response, or the compensated step. */
   readonly name?: string
-  /** What exactly was called, where `type` says less: a transaction, a child, an event, a sleep. */
+  /** The kind of the call, if `type` is less exact: a transaction, a child, an event, a sleep. */
   readonly kind?: RecordKind
   readonly status?: RecordStatus
   readonly attempt?: number
@@ -45,7 +45,7 @@ export interface TimelineEntry {
   /** What a call returned, or the data of a response. */
   readonly result?: unknown
   readonly error?: { readonly kind: string; readonly code: string; readonly message: string }
-  /** Of a wait: whether it got what it waited for; its time limit in milliseconds, and when that is over. */
+  /** Of a wait: whether its condition was met; its time limit in milliseconds, and when that is over. */
   readonly satisfied?: boolean
   readonly timeout?: number
   readonly timeoutAt?: Date
@@ -56,7 +56,7 @@ export interface TimelineEntry {
   readonly met?: string
   /** The command or child process that a call has started. */
   readonly startedId?: string
-  /** Of a call that has not completed: whether it said that nothing was done, or nobody knows. */
+  /** Of a call that has not completed: whether it was refused, or its outcome is unknown. */
   readonly outcome?: 'refused' | 'unknown' | 'notDone'
   readonly actor?: string
   readonly reason?: string

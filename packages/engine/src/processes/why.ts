@@ -5,7 +5,7 @@ import type { Circumstances } from './queries/find-circumstances.js'
 import type { ProcessRecord } from './queries/find-processes.js'
 import { hasEnded } from './states.js'
 
-/** Why a process does not continue at the moment, in one sentence, or how it has ended. The first reason that holds is the one that is told. */
+/** Why a process does not continue at the moment, or how it has ended. Returns the first reason that holds. */
 export function whyOf(process: ProcessRecord, circumstances: Circumstances): Why {
   const { status, error, leasedBy, dueAt, endedAt, waitingFor } = process
   const failed = error ? ` with ${error.code}: ${withoutStop(error.message)}` : ''

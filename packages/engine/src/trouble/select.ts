@@ -27,7 +27,7 @@ export interface Selection {
   readonly missing: readonly { readonly id: string; readonly error: HoldfastError }[]
 }
 
-/** So many are looked for at once. */
+/** How many are selected at once. */
 const PAGE = 1_000
 /** Without a limit. */
 const ALL = 2 ** 31 - 1

@@ -27,12 +27,12 @@ export interface TroubleRetryOptions {
 }
 
 export interface TroubleCompleteOptions {
-  /** What the command or the process is taken to have returned, or the failed step of a workflow. Items have no result. */
+  /** The result of the command, of the process, or of the failed step of a workflow. Items have no result. */
   readonly result?: unknown
 }
 
 export interface TroubleAssignOptions {
-  /** Who takes care of it; `null`: nobody any more. */
+  /** Who takes care of it; `null` removes the assignment. */
   readonly to: string | null
 }
 
@@ -69,7 +69,7 @@ export interface Troubles {
    * of a workflow counts as done with this output and the instance continues; a compensation counts as done.
    */
   complete(which: WhichTroubles, by: By, options?: TroubleCompleteOptions): Promise<BulkResult[]>
-  /** Gives it up. What a process or a workflow has done is undone unless `compensate` is false. */
+  /** Cancels it. A process or a workflow is compensated unless `compensate` is false. */
   cancel(which: WhichTroubles, by: By, options?: CancelOptions): Promise<BulkResult[]>
   /**
    * Skips the failed step of a process or a workflow: it counts as done, without a result in a process, with its own input as

@@ -125,7 +125,7 @@ export function createWorkflowClient(
     return encoded
   }
 
-  /** What this program does once it is known what became of a start. */
+  /** Handles the result of a start. */
   function began(
     { definition }: KnownDefinition,
     encoded: EncodedStart,

@@ -4,7 +4,7 @@ import type { Queryable } from '../kernel/database/executor.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metadata } from './definition/definition.js'
 
-/** What a handler knows of the step it is called for. */
+/** The context of a handler's call. */
 export interface StepContext<Input = unknown, Undone = unknown> {
   readonly instanceId: string
   readonly workflow: string
@@ -21,9 +21,9 @@ export interface StepContext<Input = unknown, Undone = unknown> {
   readonly attempt: number
   readonly maxAttempts: number
   readonly isLastAttempt: boolean
-  /** What the step before it answered; a join's has each branch's under its name. For a compensation: the step's own. */
+  /** The output of the step before it; that of a join has each branch's output under its name. For a compensation: the input of its step. */
   readonly input: Input
-  /** For a compensation: what the step answered; undefined where it did not complete, or nobody knows whether it did. */
+  /** For a compensation: the output of its step; undefined if the step did not complete, or its outcome is unknown. */
   readonly output: Undone | undefined
   /**
    * For a compensation: what is known of the effect of the step. `completed`; `unknown`: it may have had its effect,
@@ -31,7 +31,7 @@ export interface StepContext<Input = unknown, Undone = unknown> {
    */
   readonly outcome: CallOutcome | null
   readonly metadata: Metadata
-  /** Fires when the instance is cancelled or aborted, another branch has won, time is up, or the lease is lost. */
+  /** Fires when the instance is cancelled or aborted, another branch has won, the time limit is reached, or the lease is lost. */
   readonly signal: AbortSignal
   readonly logger: Logger
   /**
@@ -53,7 +53,7 @@ export type StepHandler<Input = unknown, Output = unknown, Undone = unknown> = (
   context: StepContext<Input, Undone>,
 ) => Promise<Output> | Output
 
-/** What `inquire` knows of the call that it is asked about. */
+/** The context of `inquire`: the call whose outcome is unknown. */
 export type InquireContext = Pick<
   StepContext,
   | 'instanceId'

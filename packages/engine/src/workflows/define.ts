@@ -142,7 +142,7 @@ export class WorkflowBuilder<Types extends BuilderTypes = BuilderTypes> implemen
     this.#path = path
   }
 
-  /** A step that a handler does; it is registered under this name in whatever service has it. */
+  /** A step that a handler executes; any service may register a handler of this name. */
   step<Name extends string, Handler extends string, Output extends Declared = OfType<unknown>>(
     name: NewName<Name, Types['steps']>,
     handler: Handler,
@@ -311,7 +311,7 @@ export class WorkflowBuilder<Types extends BuilderTypes = BuilderTypes> implemen
     return this.#add({ name, type: 'human', ...checkMetadata(where, given.metadata) })
   }
 
-  /** The definition as plain data; refuses what can never work, naming the step and the fix. */
+  /** The definition as plain data; refuses an invalid graph, naming the step and the fix. */
   build(): Workflow<{
     input: Types['input']
     result: EndOf<Types>

@@ -16,7 +16,7 @@ export interface StartAnswer {
   /** Milliseconds of the database's clock. */
   readonly now: number
   readonly deadline: number | null
-  /** Whether its starter executes it; not where it is paused. */
+  /** Whether the caller of `start` executes it; not if it is paused. */
   readonly lent: boolean
 }
 
@@ -29,7 +29,7 @@ type Row = readonly [
   lent: boolean,
 ]
 
-/** Only inserts, so any executor will do. */
+/** Only inserts, so it works with any executor. */
 export async function startProcesses(
   executor: Executor,
   starts: readonly EncodedStart[],

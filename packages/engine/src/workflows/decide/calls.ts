@@ -49,7 +49,7 @@ function claimLost(t: Transition, step: StepState, { canInquire = false, uncount
   else callFailed(t, { ...unknown, attempts: step.attempts }, failure)
 }
 
-/** One inquiry more than there are calls: a worker that dies of inquiring must not try for ever. */
+/** One inquiry more than there are calls: an inquiry that ends its worker must not be repeated for ever. */
 export const mayInquire = ({ nonIdempotent, maxAttempts }: CallSettings, attempts: number): boolean =>
   nonIdempotent && attempts <= maxAttempts
 
@@ -121,7 +121,7 @@ function retry(t: Transition, step: StepState, failure: Failure): void {
   t.write(stepEvent('step_retry', waiting, { failure, attempts: waiting.attempts }))
 }
 
-/** In an instance that is frozen it waits for the thaw. */
+/** In a frozen instance it waits until the instance is unfrozen. */
 function tryLater(t: Transition, step: StepState, change: Partial<StepState>, delayMs: number): StepState {
   const frozen = t.status === 'DLQ'
   if (!frozen) t.enqueue(step.name, 'step', delayMs)
@@ -136,7 +136,7 @@ function endSkipped(t: Transition, step: StepState, failure: Failure): void {
   continueRollback(t)
 }
 
-/** It failed while nothing is tried any more; it is undone too if it may have had an effect. */
+/** It failed while nothing is retried any more; it is undone too if it may have had an effect. */
 function failQuietly(t: Transition, step: StepState, failure: Failure): void {
   if (step.outcome === null) {
     t.write(stepEvent('step_skipped', t.change(step, { status: 'SKIPPED', inFlight: false })))

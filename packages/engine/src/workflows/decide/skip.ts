@@ -2,7 +2,7 @@ import type { Block } from './plan.js'
 import { isActive, type StepState } from './state.js'
 import { stepEvent, type Transition } from './transition.js'
 
-/** A branch won: what the others have under way is skipped, what they completed is left. */
+/** A branch won: unfinished steps of the others are skipped, completed ones stay. */
 export function skipOtherBranches(t: Transition, block: Block, winner: string): void {
   for (const branch of block.branches) {
     if (branch !== winner) skipActive(t, ({ name }) => t.plan.isInside(name, { fork: block.fork, branch }))

@@ -4,7 +4,7 @@ export interface StartAnswer {
   readonly id: string
   /** False: it existed already. */
   readonly created: boolean
-  /** What is there, where it was not created. */
+  /** The existing instance, if it was not created. */
   readonly name?: string
   readonly version?: number
 }
