@@ -1,4 +1,4 @@
--- revision: 7
+-- revision: 8
 -- after: kernel, workflows-write
 --
 -- Starts of workflow instances: at once, with the engine's first decision, or later, as a queued start. The library, dispatch and
@@ -42,10 +42,13 @@ begin
     perform holdfast.add_workflow_rows(v_docs, v_now);
     if v_docs @? '$[*] ? (@.status == "PENDING")' then
       perform holdfast.queue_instance_starts(
-        array_agg(id), array_agg(definition_id), array_agg(coalesce(to_timestamp(start_ms / 1000), v_now)),
+        array_agg(id), array_agg(definition_id),
+        array_agg(coalesce(to_timestamp(start_ms / 1000), v_now + start_in_ms * interval '1 ms', v_now)),
         array_agg(unchecked is true)
       )
-      from jsonb_to_recordset(v_docs) as asked (id uuid, definition_id int, status text, start_ms float8, unchecked boolean)
+      from jsonb_to_recordset(v_docs) as asked (
+        id uuid, definition_id int, status text, start_ms float8, start_in_ms float8, unchecked boolean
+      )
       where status = 'PENDING';
     end if;
     if cardinality(v_new) = jsonb_array_length(docs) then

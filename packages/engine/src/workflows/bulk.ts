@@ -1,3 +1,6 @@
+// What operators do with many dead letters at once: the workflows' part of `hf.trouble`. Each is decided by itself, in one transaction
+// with others; one that is refused must leave the others as they are.
+
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Executor } from '../kernel/database/executor.js'

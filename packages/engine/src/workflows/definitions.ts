@@ -1,3 +1,6 @@
+// Stores and reads definitions, each once per program. Workers, starters and events ask it by object, by id or by name. A stored
+// version never changes: another graph under the same version must be refused.
+
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Executor } from '../kernel/database/executor.js'
 import { HoldfastError } from '../kernel/errors.js'
@@ -15,24 +18,7 @@ export interface KnownDefinition {
   readonly definition: WorkflowDefinition
 }
 
-/** The stored definitions, each read or written once: a stored version never changes. */
-export interface Definitions {
-  /** Stores it unless it is there; refuses another graph under a version that is. */
-  store(definition: WorkflowDefinition): Promise<KnownDefinition>
-  /** Stores it again the next time: the database may have been restored to a state without it. */
-  forget(definition: WorkflowDefinition): void
-  byId(id: number): Promise<WorkflowDefinition>
-  /** `order-v2`, or the newest `order`; and whether a program has stored it with a schema for its input. */
-  find(reference: string): Promise<KnownDefinition & { readonly checksInput: boolean }>
-  /** Keeps the schema of its input: this program can check starts that other programs could not. */
-  learn(definition: WorkflowDefinition): void
-  /** The schema of its input, where this program has it. */
-  inputSchema(definition: Pick<WorkflowDefinition, 'name' | 'version'>): StandardSchemaV1 | undefined
-  /** The lanes of starts whose input this program can check: of these domains, or of all. */
-  uncheckedLanes(domains: readonly string[] | undefined): string[]
-  /** The shortest lease that a stored definition asks for. */
-  shortestLease(): Promise<number | null>
-}
+export type Definitions = ReturnType<typeof createDefinitions>
 
 interface Row {
   id: number
@@ -44,18 +30,20 @@ interface Row {
 /** The lane of starts whose input is not checked yet. `holdfast.queue_instance_starts` makes the same name. */
 const laneOf = ({ name, version }: Pick<WorkflowDefinition, 'name' | 'version'>) => `${ROOT} ${name}-v${version}`
 
-export function createDefinitions(db: Executor): Definitions {
+/** The stored definitions, each read or written once: a stored version never changes. */
+export function createDefinitions(db: Executor) {
   const stored = new WeakMap<WorkflowDefinition, Promise<KnownDefinition>>()
   const known = new Map<number, KnownDefinition>()
   const inputs = new Map<string, { readonly domain: string; readonly schema: StandardSchemaV1 }>()
 
+  /** Keeps the schema of its input: this program can check starts that other programs could not. */
   function learn(definition: WorkflowDefinition): void {
     const schema = inputSchemaOf(definition)
     if (schema) inputs.set(laneOf(definition), { domain: definition.domain, schema })
   }
 
   async function storeNow(given: WorkflowDefinition): Promise<KnownDefinition> {
-    // Anybody can put together what looks like a built workflow, and what is stored stays.
+    // A program can build an object that looks like a workflow, and a stored definition stays.
     const definition = loadWorkflow(JSON.parse(canonicalWorkflow(given)))
     const { name, version, lease = null } = definition
     const hash = workflowHash(definition)
@@ -84,31 +72,34 @@ export function createDefinitions(db: Executor): Definitions {
 
   return {
     learn,
-    inputSchema: (definition) => inputs.get(laneOf(definition))?.schema,
-    uncheckedLanes: (domains) =>
+    /** The schema of its input, where this program has it. */
+    inputSchema: (definition: Pick<WorkflowDefinition, 'name' | 'version'>) => inputs.get(laneOf(definition))?.schema,
+    /** The lanes of starts whose input this program can check: of these domains, or of all. */
+    uncheckedLanes: (domains: readonly string[] | undefined) =>
       [...inputs].flatMap(([lane, { domain }]) => (domains === undefined || domains.includes(domain) ? [lane] : [])),
-    store(definition) {
+    /** Stores it unless it is there; refuses another graph under a version that is. */
+    store(definition: WorkflowDefinition): Promise<KnownDefinition> {
       learn(definition)
       let storing = stored.get(definition)
       if (storing === undefined) {
         storing = storeNow(definition)
         stored.set(definition, storing)
-        // A database that was away must not be remembered as a definition that cannot be stored.
+        // An outage of the database must not be remembered as a definition that cannot be stored.
         storing.catch(() => stored.delete(definition))
       }
       return storing
     },
-    forget(definition) {
-      stored.delete(definition)
-    },
-    async byId(id) {
+    /** Stores it again the next time: the database may have been restored to a state without it. */
+    forget: (definition: WorkflowDefinition) => void stored.delete(definition),
+    async byId(id: number): Promise<WorkflowDefinition> {
       const before = known.get(id)
       if (before) return before.definition
       const [row] = await db.run<Row>(byIdStatement, [id])
       if (!row) throw new HoldfastError('HF_UNKNOWN_DEFINITION', definitionOf('workflows', `#${id}`))
       return toKnown(row).definition
     },
-    async find(reference) {
+    /** `order-v2`, or the newest `order`; and whether a program has stored it with a schema for its input. */
+    async find(reference: string): Promise<KnownDefinition & { readonly checksInput: boolean }> {
       const { name, version = null } = workflowReference(reference)
       const [row] = await db.run<Row>(findStatement, [name, version])
       if (row) return { ...toKnown(row), checksInput: row.checksInput === true }
@@ -120,7 +111,8 @@ export function createDefinitions(db: Executor): Definitions {
       const details = { ...definitionOf('workflows', name), ...(version === null ? {} : { version }) }
       throw new HoldfastError('HF_UNKNOWN_DEFINITION', nearest ? { ...details, nearest } : details)
     },
-    async shortestLease() {
+    /** The shortest lease that a stored definition asks for. */
+    async shortestLease(): Promise<number | null> {
       const [row] = await db.run<{ lease: number | null }>(leaseStatement)
       return row?.lease ?? null
     },

@@ -1,3 +1,6 @@
+// The shape of a definition and of each type of step. What `define.ts` builds, `load.ts` reads from JSON and everything else reads.
+// Definitions are stored: a field that is removed or renamed makes stored versions unreadable.
+
 import type { CompensateIf } from '../../kernel/calls/outcome.js'
 import type { Json } from '../../kernel/codec/type.js'
 import type { RetryPolicy } from '../../kernel/retry/retry-policy.js'
@@ -93,7 +96,7 @@ export interface ForkStep extends Named {
   readonly branches: readonly string[]
 }
 
-/** Several branches at once that need no join: it goes on when all have ended. */
+/** Several branches at once that need no join: it continues when all have ended. */
 export interface ParallelStep extends Named {
   readonly type: 'parallel'
   readonly branches: readonly string[]

@@ -1,4 +1,8 @@
+// Decisions as the documents that the SQL functions take (`workflows-write.sql`, `workflows-start.sql`). Several decisions about one
+// instance become one document. The field names are those of the SQL functions; a document is never stored.
+
 import { newId } from '../../kernel/ids/id.js'
+import type { LaterStart } from '../../kernel/model/options.js'
 import type { DeadLetter, Decision, HumanDecision, QueueItem, WorkflowEvent } from '../decide/decision.js'
 import type { Payload, StepState } from '../decide/state.js'
 import type { WorkflowDefinition } from '../definition/definition.js'
@@ -48,23 +52,18 @@ export function changeDocument(before: StoredInstance, change: Change, token: st
 }
 
 /** A start that a worker decides on: at a time, or at once; after it has checked the input, where nothing else has. */
-interface QueuedStart {
-  readonly startAt: Date | undefined
-  readonly isUnchecked: boolean
-}
+export type QueuedStart = LaterStart | { readonly unchecked: true }
 
 /** A new instance as the document that `holdfast.start_workflow_instances` takes. */
 export function startDocument(
   before: StoredInstance,
   change: Change,
-  { key: ownKey, queued }: { readonly key: string | undefined; readonly queued?: QueuedStart },
+  { key: ownKey, queued }: { readonly key: string | undefined; readonly queued: QueuedStart | undefined },
 ): string {
   const { state, definitionId, definition } = before
   const head = { id: state.id, definition_id: definitionId, name: definition.name, version: definition.version }
   const key = ownKey === undefined ? '' : `,"key":${JSON.stringify(ownKey)}`
-  const at = queued?.startAt === undefined ? '' : `,"start_ms":${queued.startAt.getTime()}`
-  const unchecked = queued?.isUnchecked ? ',"unchecked":true' : ''
-  const start = queued === undefined ? '' : `,"status":"PENDING"${at}${unchecked}`
+  const start = queued === undefined ? '' : `,"status":"PENDING",${JSON.stringify(queued).slice(1, -1)}`
   return `${JSON.stringify(head).slice(0, -1)}${key}${start}${payloadFields('input', state.input)}${bodyOf(before, change)}}`
 }
 
