@@ -90,7 +90,7 @@ interface Resolved {
 type ClientParts = Pick<Runtime, 'logger' | 'metrics' | 'results' | 'missing'>
 
 const CHUNK = 500
-const OPTIONS = ['id', 'key', 'startAt'] as const
+const OPTIONS = ['id', 'key', 'startAt', 'delay'] as const
 
 export function createWorkflowClient(
   db: Database,
