@@ -37,7 +37,7 @@ const HANDLER_LIMIT = 3_600_000
 const TRANSACTION_LIMIT = 30_000
 const INQUIRE_LIMIT = 30_000
 
-/** The handler returned: its effect has taken place, though the engine cannot record what it answered. */
+/** The handler returned: its effect has taken place, although its output cannot be stored. */
 class OutputNotEncodable extends PermanentError {}
 
 /**
@@ -70,7 +70,7 @@ export function createAttempt(parts: AttemptParts) {
     before: { readonly notDone?: boolean } = {},
   ): Promise<InstanceEvent | undefined> {
     try {
-      // Schema and hooks are the user's too: they share the handler's time.
+      // Schema and hooks are user code too: they share the handler's time limit.
       const answer = await call.outcome(async (over) => {
         const input = await decode(call.item, handler)
         if (hooks.any && !call.item.compensates) await hooks.stepStarting(hooked(call, called, input))
@@ -81,7 +81,7 @@ export function createAttempt(parts: AttemptParts) {
       return done(call, called, answer)
     } catch (error) {
       const failure = failureOf(error)
-      // What was not done before, and was refused now, was not done at all.
+      // Not done before and refused now: it was not done at all.
       if (failure.refused && before.notDone) return failed(call, called, failure, 'notDone')
       return afterFailure(call, called, handler, failure)
     }
@@ -99,7 +99,7 @@ export function createAttempt(parts: AttemptParts) {
     }
     if (!call.began) return failed(call, called, failure, 'notBegun')
     if (!called.settings.nonIdempotent || failure.refused) return failed(call, called, failure)
-    // An answer about a call that still runs would be outdated at once.
+    // The result of an inquiry about a call that still runs would be outdated at once.
     const asked = call.running ? { problem: 'the handler still runs' } : await inquire(call, called, handler)
     if (asked === 'notDone') return failed(call, called, failure, 'notDone')
     if ('done' in asked) return done(call, called, asked.done)
@@ -117,7 +117,7 @@ export function createAttempt(parts: AttemptParts) {
     return inquireAbout(async (over) => ask(await decode(call.item, handler), inquiryContext(call, called, over)), {
       limitMs: called.settings.timeout ?? INQUIRE_LIMIT,
       patienceMs: parts.inquireForMs,
-      // Aborted or not, what became of the call has to be known: only the worker's own end stops it.
+      // Aborted or not, the outcome of the call has to be known: only the worker's own end stops the inquiry.
       signal: () => call.lease.signal,
     })
   }
@@ -204,7 +204,7 @@ export function createAttempt(parts: AttemptParts) {
 
   /**
    * The handler's rows and the step's completion in one transaction. The step is read first, so that a worker that has lost it
-   * does nothing, and locked last, with the instance: until then heartbeats go on, and a cancel reaches the handler.
+   * does nothing, and locked last, with the instance: until then heartbeats continue, and a cancel reaches the handler.
    */
   async function completeWithin<T>(
     call: StepCall,
@@ -214,7 +214,7 @@ export function createAttempt(parts: AttemptParts) {
     const { item, lease } = call
     const { workflowId, number, epoch, compensates } = item
     const lost = () => new HoldfastError('HF_LEASE_LOST', { id: `${workflowId}/${step}`, epoch: String(epoch) })
-    // A handler that goes on after its time was up: the attempt has been decided without it.
+    // A handler that continues after its time limit: the attempt has been decided without it.
     if (call.ended) throw lost()
     const limitMs = settings.timeout ?? TRANSACTION_LIMIT
     const userCode = { limitMs, idleMs: Math.max(1, lease.remaining()), signal: lease.signal }

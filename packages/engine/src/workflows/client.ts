@@ -47,7 +47,7 @@ export type WorkflowReference = WorkflowDefinition | string
 
 export interface WorkflowClient {
   /**
-   * Starts an instance: one write, and workers go on from there.
+   * Starts an instance with one write; workers execute it.
    *
    * @example
    * const order = await hf.start(Order, { orderId: 'O-1', total: 120 }, { key: 'O-1' })
@@ -125,7 +125,7 @@ export function createWorkflowClient(
     return encoded
   }
 
-  /** What this program does once it is known what became of a start. */
+  /** Handles the result of a start. */
   function began(
     { definition }: KnownDefinition,
     encoded: EncodedStart,

@@ -14,7 +14,7 @@ import { afterWrite, type StoredInstance, withDecision } from './store/stored-in
 /** What every way of starting an instance may say. */
 export interface WorkflowStartDetails {
   readonly id?: string
-  /** Your own name for it, unique per workflow: starting it twice is starting it once. */
+  /** Your own name for it, unique per workflow: a second start returns the first instance. */
   readonly key?: string
   /** Nothing is called before this moment. */
   readonly startAt?: Date | string

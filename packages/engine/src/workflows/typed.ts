@@ -5,7 +5,7 @@ import type { StepHandler } from './context.js'
 import type { JoinStrategy, WorkflowDefinition } from './definition/definition.js'
 
 /**
- * What the compiler knows of a workflow: the builder adds to it with every step. None of it is there at run time, where a workflow
+ * What the compiler knows of a workflow: the builder adds to it with every step. Nothing of it exists at run time, where a workflow
  * is plain data.
  */
 
@@ -24,12 +24,12 @@ export interface Call<Handler extends string, Input, Output, Undone = unknown> {
   readonly undone: Undone
 }
 
-/** What is known of the part that was built so far. */
+/** The types of the part that was built so far. */
 export interface BuilderTypes {
   readonly steps: string
   readonly calls: CallType
   readonly humans: string
-  /** What a start is given. */
+  /** The input of a start. */
   readonly input: unknown
   /** What the next step is given, and what the step before it was given. */
   readonly current: unknown
