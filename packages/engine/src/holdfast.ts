@@ -13,9 +13,9 @@ import {
   type Dispatch,
   type DispatchDefinition,
   type DispatchOf,
+  definedDispatch,
   dispatchModel,
   ItemHandle,
-  isDispatch,
   type Scheduling,
 } from './dispatch/index.js'
 import { type By, type RecordedAuditEntry, readAudit } from './kernel/audit/audit.js'
@@ -33,7 +33,6 @@ import { durationOption } from './kernel/validation/options.js'
 import { createRateLimits, type RateLimits } from './limiter/index.js'
 import { checkHoldfastOptions, type HoldfastOptions, loggerOf } from './options.js'
 import {
-  isManager,
   type ManagerClient,
   type ManagerDefinition,
   type ManagerStartOptions,
@@ -219,11 +218,9 @@ export function assemble(db: Database, options: RuntimeOptions): Holdfast {
         workflows.engine.registered.add(definition)
         return registered()
       }
-      if (isDispatch(definition)) {
-        dispatch.registry.add(definition)
-        return registered()
-      }
-      processes.engine.register(definition)
+      const defined = definedDispatch(definition)
+      if (defined) dispatch.registry.add(defined)
+      else processes.engine.register(definition)
       registered()
     },
     start: ((
@@ -233,7 +230,7 @@ export function assemble(db: Database, options: RuntimeOptions): Holdfast {
     ) => {
       if (typeof definition === 'string' || isWorkflow(definition))
         return workflows.client.start(definition, input, startOptions)
-      return isManager(definition)
+      return definition?.kind === 'manager'
         ? processes.managers.start(definition, input, startOptions)
         : processes.client.start(definition, input, startOptions)
     }) as Holdfast['start'],

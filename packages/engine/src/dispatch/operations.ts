@@ -12,7 +12,7 @@ import { notFound, workOf, wrongStatus } from '../kernel/model/work.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, choiceOption, dateOption } from '../kernel/validation/options.js'
 import { callTarget } from './cycle/call-target.js'
-import { type DefinedDispatch, isDispatch } from './define.js'
+import { type DefinedDispatch, definedDispatch } from './define.js'
 import { encodeContext } from './encode-context.js'
 import {
   findExecution,
@@ -87,7 +87,7 @@ const CHUNK = 1_000
 
 export function createItemOperations(db: Database, codec: Codec, executions: Executions) {
   const definitionOf = (dispatch: DispatchOf, itemType: string) =>
-    isDispatch(dispatch) ? dispatch : executions.find(itemType)
+    definedDispatch(dispatch) ?? executions.find(itemType)
 
   function prepare(
     { verb, operation }: { readonly verb: PreparedOperation['verb']; readonly operation: ItemOperation },

@@ -3,7 +3,7 @@ import { chunksOf, isList } from '../kernel/model/lists.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, choiceOption, textOption } from '../kernel/validation/options.js'
 import { FOUND, failureOfEnd } from './cycle/recover.js'
-import { isDispatch } from './define.js'
+import { definedDispatch } from './define.js'
 import { type ReportedEnd, type ReportResult, reportEnds } from './queries/report-ends.js'
 import { type DispatchOf, itemTypeOf } from './reference.js'
 
@@ -26,7 +26,7 @@ export async function reportEnd(
 ): Promise<readonly ReportResult[]> {
   const where = 'dispatch.reportEnd'
   const itemType = itemTypeOf(where, dispatch)
-  if (isDispatch(dispatch) && dispatch.engine !== 'REMOTE') {
+  if ((definedDispatch(dispatch)?.engine ?? 'REMOTE') !== 'REMOTE') {
     throw invalidOption(where, 'dispatch', `${itemType} is executed by our own engine, which ends its items itself`)
   }
   const ends = (isList(given) ? given : [given]).map((end) => checkEnd(where, end))

@@ -12,7 +12,7 @@ import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, dateOption, textOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { deadlineOf } from '../processes/index.js'
-import { type DefinedDispatch, type DispatchDefinition, isDispatch } from './define.js'
+import { type DefinedDispatch, type DispatchDefinition, definedDispatch } from './define.js'
 import { ScheduledItem } from './item-handle.js'
 import { checkItemKey, type ItemCalls } from './items.js'
 import { noteDispatch } from './queries/note-dispatch.js'
@@ -192,7 +192,7 @@ export function createScheduling(db: Database, { codec, logger, metrics, items: 
 }
 
 async function encodeRow(
-  { target, contextSchema }: DefinedDispatch,
+  definition: DefinedDispatch,
   item: {
     readonly key: string
     readonly init: string | undefined
@@ -207,9 +207,9 @@ async function encodeRow(
   if (year < 1 || year > LATEST_YEAR) {
     throw invalidOption(where, 'startAt', `must lie in the years 1 to ${LATEST_YEAR}, not ${year}`)
   }
-  const parsed = await parseWith(contextSchema, given.context, where)
+  const parsed = await parseWith(definition.contextSchema, given.context, where)
   const { json, notes } = codec.encode(parsed, { at: 'context' })
-  const deadline = 'process' in target ? deadlineOf(where, target.process.deadline?.(parsed)) : {}
+  const deadline = deadlineOf(where, definition.deadline?.(parsed))
   const details = Object.keys(deadline).length === 0 ? null : deadline
   return `[${JSON.stringify(key)},${startAt.getTime()},${json},${JSON.stringify(notes)},${JSON.stringify(init ?? null)},${JSON.stringify(details)}]`
 }
@@ -251,6 +251,7 @@ function conflictOf(met: Met): string {
 }
 
 function checkDefinition(definition: unknown): DefinedDispatch {
-  if (isDispatch(definition)) return definition
+  const defined = definedDispatch(definition)
+  if (defined) return defined
   throw invalidOption('dispatch', 'definition', 'must be made with defineDispatch')
 }

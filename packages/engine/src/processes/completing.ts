@@ -6,7 +6,7 @@ import { HoldfastError } from '../kernel/errors.js'
 import type { Runtime } from '../kernel/model/runtime.js'
 import { describe } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
-import type { ProcessDefinition } from './define.js'
+import type { DefinedProcess } from './define.js'
 import { settled } from './execution/from-user-code.js'
 import { type Completable, completeProcess, findCompletable } from './queries/complete-process.js'
 import type { OperationAnswer } from './queries/operate-processes.js'
@@ -70,7 +70,7 @@ export async function completeWithin(
 /** Which process is completed, and its code where this program has it. */
 interface Completed {
   readonly name: string
-  readonly code: ProcessDefinition | undefined
+  readonly code: DefinedProcess | undefined
 }
 
 /** What the operator gave, not checked yet. */
@@ -117,7 +117,7 @@ async function once(
 
 function stateAfter(
   { codec, logger }: CompletingParts,
-  code: ProcessDefinition | undefined,
+  code: DefinedProcess | undefined,
   { id, state, notes, missed }: Completable,
   overrides: object | undefined,
 ): Encoded {

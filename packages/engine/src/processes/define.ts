@@ -5,6 +5,7 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Duration } from '../kernel/duration/duration.js'
 import type { ClassifyOptions } from '../kernel/failure/classify.js'
 import { checkName } from '../kernel/ids/name.js'
+import { createDefined, type Defined } from '../kernel/model/defined.js'
 import { describe, shown } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import {
@@ -82,12 +83,16 @@ interface ResponseDefinition {
 }
 
 /** A kind of process. `Input` is what starters give, `Responses` what may be responded, `Result` what `execute` returns. */
-export interface ProcessDefinition<Input = never, Responses extends ResponseSchemas = never, Result = unknown> {
-  readonly domain: string
-  readonly type: string
-  /** `payments/Payment` */
-  readonly name: string
-  readonly version: number
+export interface ProcessDefinition<Input = never, Responses extends ResponseSchemas = never, Result = unknown>
+  extends Defined<'process'> {
+  /** Never there; these carry the types. */
+  readonly accepts?: (input: Input) => void
+  readonly hears?: (responses: Responses) => void
+  readonly returns?: Result
+}
+
+/** A definition with what the engine alone reads. */
+export interface DefinedProcess extends ProcessDefinition {
   readonly stateSchema: StandardSchemaV1
   readonly responses: ReadonlyMap<string, ResponseDefinition>
   readonly execute: (ctx: ProcessContext, state: unknown) => Promise<unknown>
@@ -104,10 +109,20 @@ export interface ProcessDefinition<Input = never, Responses extends ResponseSche
     readonly failed: Hook<unknown> | undefined
     readonly cancelled: Hook<unknown> | undefined
   }
-  /** Never there; these carry the types. */
-  readonly accepts?: (input: Input) => void
-  readonly hears?: (responses: Responses) => void
-  readonly returns?: Result
+}
+
+const processes = createDefined<DefinedProcess>()
+
+/** What the engine reads of a definition that was made with `defineProcess`. */
+export const definedProcess = processes.of
+
+/** The same definition with other code, for tests that watch user code. */
+export function withExecute(
+  definition: object,
+  change: (execute: DefinedProcess['execute']) => DefinedProcess['execute'],
+): ProcessDefinition | undefined {
+  const defined = definedProcess(definition)
+  return defined && processes.publish({ ...defined, execute: change(defined.execute) })
 }
 
 const KNOWN_OPTIONS = [
@@ -163,7 +178,8 @@ export function defineProcess<
   }
   // Inside, the engine passes to user code what user code itself made; the types above hold it together.
   const inner = options as unknown as ErasedOptions
-  return {
+  return processes.publish({
+    kind: 'process',
     domain,
     type,
     name: `${domain}/${type}`,
@@ -182,7 +198,7 @@ export function defineProcess<
     mismatchGraceMs: durationOption(where, 'mismatchGrace', given.mismatchGrace, { default: '1m' }),
     hookTimeoutMs: durationOption(where, 'hookTimeout', given.hookTimeout, { min: '1ms', max: '1d', default: '30s' }),
     hooks: { completed: inner.onCompleted, failed: inner.onFailed, cancelled: inner.onCancelled },
-  }
+  })
 }
 
 interface ErasedOptions {

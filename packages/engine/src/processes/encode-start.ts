@@ -10,7 +10,7 @@ import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { dateOption, durationOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { unstorableIn } from '../kernel/validation/storable-text.js'
-import type { ProcessDefinition } from './define.js'
+import type { DefinedProcess } from './define.js'
 import type { EncodedStart } from './queries/start-processes.js'
 
 /** What every way of starting a process may say. */
@@ -44,7 +44,7 @@ interface EncodeOptions {
 
 /** What the starts of processes and of managers have in common: state and details are checked where they enter, and not again. */
 export async function encodeDetails(
-  definition: Pick<ProcessDefinition, 'name' | 'version' | 'stateSchema' | 'deadline'>,
+  definition: Pick<DefinedProcess, 'name' | 'version' | 'stateSchema' | 'deadline'>,
   input: unknown,
   details: StartDetails,
   { codec, where }: Pick<EncodeOptions, 'codec' | 'where'>,
@@ -68,7 +68,7 @@ export async function encodeDetails(
 }
 
 export async function encodeStart(
-  definition: ProcessDefinition,
+  definition: DefinedProcess,
   input: unknown,
   details: StartDetails,
   { codec, where, lending, parent }: EncodeOptions,

@@ -6,7 +6,7 @@ import type { Gate } from '../kernel/work/alone.js'
 import { startHeartbeat } from '../kernel/work/heartbeat.js'
 import { createLeases } from '../kernel/work/leases.js'
 import { createSignal } from '../kernel/work/signal.js'
-import type { ProcessDefinition } from './define.js'
+import type { DefinedProcess } from './define.js'
 import type { Lending } from './encode-start.js'
 import type { ExecutionParts } from './execution/parts.js'
 import { runProcess } from './executor.js'
@@ -22,10 +22,10 @@ const LEASE = 30_000
 /** Processes that run in the program that starts them: leased from their first moment, with a heartbeat of their own. */
 export interface StarterExecutions {
   /** Whether this program may run it in its starter. A definition with a limit across all workers is always left to them. */
-  allowed(definition: ProcessDefinition): Promise<boolean>
-  lending(definition: ProcessDefinition): Lending
+  allowed(definition: DefinedProcess): Promise<boolean>
+  lending(definition: DefinedProcess): Lending
   run(
-    definition: ProcessDefinition,
+    definition: DefinedProcess,
     encoded: EncodedStart & { readonly state: { readonly json: string; readonly notes: object | null } },
     answer: Pick<StartAnswer, 'id' | 'now' | 'deadline'> & { readonly sentAt: number },
   ): Promise<ProcessStatus>
@@ -37,11 +37,11 @@ export interface StarterExecutions {
 interface Options {
   readonly name: string
   /** Whether this program is one that runs the definition at all. */
-  readonly isAllowed: (definition: ProcessDefinition) => boolean
+  readonly isAllowed: (definition: DefinedProcess) => boolean
   readonly settings: SettingsCache
   readonly live: LiveExecutions
   readonly gate: Gate
-  readonly partsFor: (definition: ProcessDefinition, stop: AbortSignal) => Promise<ExecutionParts>
+  readonly partsFor: (definition: DefinedProcess, stop: AbortSignal) => Promise<ExecutionParts>
   readonly logger: Logger
   readonly metrics: Metrics
 }
@@ -114,7 +114,7 @@ export function createStarterExecutions(db: Database, options: Options): Starter
 
 /** What a claim would have told of a process that was created a moment ago. */
 function firstClaim(
-  definition: ProcessDefinition,
+  definition: DefinedProcess,
   {
     id,
     key,

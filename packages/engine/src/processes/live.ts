@@ -22,7 +22,7 @@ export function createLiveExecutions(
     async ask(executions, isWatched) {
       const news = await findNews(
         db,
-        executions.map(({ item, state }) => ({ id: item.id, heard: state.received })),
+        executions.map(({ item, state }) => ({ id: item.id, heard: state.data.received })),
       )
       for (const execution of executions) {
         const found = news.get(execution.item.id)

@@ -5,7 +5,7 @@ import { callLimited } from '../kernel/calls/limited.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
-import { workOf } from '../kernel/model/work.js'
+import { definitionOf } from '../kernel/model/work.js'
 import { checkOptions, durationOption, functionOption, textOption } from '../kernel/validation/options.js'
 import type { AppliedEvent } from './instance-events.js'
 import type { InstanceEnd } from './states.js'
@@ -91,7 +91,12 @@ export function createHooks(logger: Logger) {
           await within(limitMs, () => hooks.workflowStarting?.(workflow))
         } catch (error) {
           const problem = error instanceof Error ? error.message : String(error)
-          const details = { ...workOf('workflows', workflow.workflow, workflow.instanceId), hook: name, problem }
+          const details = {
+            ...definitionOf('workflows', workflow.workflow),
+            version: workflow.version,
+            hook: name,
+            problem,
+          }
           throw new HoldfastError('HF_START_VETOED', details, { cause: error })
         }
       }

@@ -1,6 +1,6 @@
 import { describe } from '../../kernel/validation/describe.js'
 import { invalidOption } from '../../kernel/validation/invalid-option.js'
-import type { ProcessDefinition, ResponseSchemas } from '../../processes/index.js'
+import { definedProcess, type ProcessDefinition, type ResponseSchemas } from '../../processes/index.js'
 
 /** Our own processes as what executes items: the context is the process's state. */
 export interface ProcessTarget<Input = never, Result = unknown> {
@@ -20,8 +20,8 @@ export interface ProcessTarget<Input = never, Result = unknown> {
 export function processTarget<Input, Responses extends ResponseSchemas, Result>(
   process: ProcessDefinition<Input, Responses, Result>,
 ): ProcessTarget<Input, Result> {
-  if (typeof process?.execute !== 'function') {
+  if (!definedProcess(process)) {
     throw invalidOption('processTarget', 'process', `must be made with defineProcess, not ${describe(process)}`)
   }
-  return { kind: 'PROCESS', process: process as ProcessDefinition }
+  return { kind: 'PROCESS', process: process as unknown as ProcessDefinition }
 }

@@ -134,9 +134,9 @@ export const workErrors = {
     (d) => `workflow ${definitionName(d)} has another graph under version ${d.version} already`,
     'Raise the version: running instances go on with the graph they were started with.',
   ),
-  HF_START_VETOED: entry<Work & { hook: string; problem: string }>(
+  HF_START_VETOED: entry<Definition & { version: number; hook: string; problem: string }>(
     409,
-    (d) => `${workName(d)} was not started: the hook ${d.hook} refused it: ${d.problem}`,
+    (d) => `workflow ${definitionName(d)}-v${d.version} was not started: the hook ${d.hook} refused it: ${d.problem}`,
     'Nothing was written. Correct what the hook objects to, or remove the hook.',
   ),
 }

@@ -4,7 +4,7 @@ import { encodeDetails, type StartDetails } from '../encode-start.js'
 import { sendToJson } from '../queries/apply-managed.js'
 import type { ManagedProcess } from '../queries/read-managed.js'
 import type { EncodedStart } from '../queries/start-processes.js'
-import type { ManagerDefinition } from './define.js'
+import type { DefinedManager } from './define.js'
 import { Draft } from './draft.js'
 import { encodeStepCommand } from './encode-step-command.js'
 import { enter } from './forward.js'
@@ -19,7 +19,7 @@ export interface EncodedManagedStart extends EncodedStart {
 
 /** Asks the handlers for the first step. What they throw is the caller's. */
 export async function encodeManagedStart(
-  definition: ManagerDefinition,
+  definition: DefinedManager,
   input: unknown,
   details: ManagerStartDetails,
   { codec, outgoing, where }: { readonly codec: Codec; readonly outgoing: Outgoing; readonly where: string },
@@ -42,7 +42,7 @@ export async function encodeManagedStart(
 
 /** The handlers get the state as it will be read, so that the first step sees what the others see. */
 function firstStep(
-  definition: ManagerDefinition,
+  definition: DefinedManager,
   id: string,
   state: unknown,
   stateNotes: ManagedProcess['stateNotes'],
@@ -61,7 +61,7 @@ function firstStep(
 }
 
 function beforeTheFirst(
-  { name, version }: ManagerDefinition,
+  { name, version }: DefinedManager,
   id: string,
   state: unknown,
   stateNotes: ManagedProcess['stateNotes'],
