@@ -42,7 +42,7 @@ export interface RemoteDispatchOptions<Schema extends StandardSchemaV1> extends 
 
 /** A type of items. `Input` is the context that schedulers give, `Result` what the execution returns. */
 export interface DispatchDefinition<Input = never, Result = unknown> extends Defined<'dispatch'> {
-  /** Never there; these carry the types. */
+  /** Carry the types for the compiler; never set at run time. */
   readonly accepts?: (input: Input) => void
   readonly returns?: Result
 }

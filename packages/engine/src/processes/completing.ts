@@ -13,7 +13,7 @@ import type { OperationAnswer } from './queries/operate-processes.js'
 
 type CompletingParts = Pick<Runtime, 'db' | 'codec' | 'logger'>
 
-/** How a process ends by hand. */
+/** Options of completing a process by hand. */
 export interface CompleteOptions {
   /** Put over the state that readers see, property by property. */
   readonly state?: Readonly<Record<string, unknown>>

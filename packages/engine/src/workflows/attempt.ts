@@ -38,7 +38,7 @@ const HANDLER_LIMIT = 3_600_000
 const TRANSACTION_LIMIT = 30_000
 const INQUIRE_LIMIT = 30_000
 
-/** The handler returned: its effect has taken place, though the engine cannot record what it returned. */
+/** The handler returned: its effect has taken place, although its output cannot be stored. */
 class OutputNotEncodable extends PermanentError {}
 
 /**
@@ -70,7 +70,7 @@ export function attemptStep(
 
   async function callHandler(before: { readonly notDone?: boolean } = {}): Promise<InstanceEvent | undefined> {
     try {
-      // Schema and hooks are the user's too: they share the handler's time.
+      // Schema and hooks are user code too: they share the handler's time limit.
       const output = await call.outcome(async (over) => {
         const input = await decode()
         if (hooks.any && !compensates) await hooks.stepStarting(hooked(input))
@@ -81,7 +81,7 @@ export function attemptStep(
       return done(output)
     } catch (error) {
       const failure = failureOf(error)
-      // What was not done before, and was refused now, was not done at all.
+      // Not done before and refused now: it was not done at all.
       return failure.refused && before.notDone ? failed(failure, 'notDone') : afterFailure(failure)
     }
   }
@@ -90,7 +90,7 @@ export function attemptStep(
     if (call.interrupted && !failure.refused) return call.began ? interrupted : released
     if (!call.began) return failed(failure, 'notBegun')
     if (!settings.nonIdempotent || failure.refused) return failed(failure)
-    // What is known of a call that still runs would be outdated at once.
+    // The result of an inquiry about a call that still runs would be outdated at once.
     const asked = call.running ? { problem: 'the handler still runs' } : await inquire()
     if (asked === 'notDone') return failed(failure, 'notDone')
     if ('done' in asked) return done(asked.done)
@@ -104,7 +104,7 @@ export function attemptStep(
     return inquireAbout(async (over) => ask(await decode(), inquiryContext(over)), {
       limitMs: settings.timeout ?? INQUIRE_LIMIT,
       patienceMs: inquireForMs,
-      // Aborted or not, what became of the call has to be known: only the worker's own end stops it.
+      // Aborted or not, the outcome of the call has to be known: only the worker's own end stops the inquiry.
       signal: () => lease.signal,
     })
   }
@@ -187,11 +187,11 @@ export function attemptStep(
 
   /**
    * The handler's rows and the step's completion in one transaction. The step is read first, so that a worker that has lost it
-   * does nothing, and locked last, with the instance: until then heartbeats go on, and a cancel reaches the handler.
+   * does nothing, and locked last, with the instance: until then heartbeats continue, and a cancel reaches the handler.
    */
   async function completeWithin<T>(work: (tx: Queryable) => Promise<T>): Promise<T> {
     const lost = () => new HoldfastError('HF_LEASE_LOST', { id: `${workflowId}/${step}`, epoch: String(epoch) })
-    // A handler that goes on after its time was up: the attempt has been decided without it.
+    // A handler that continues after its time limit: the attempt has been decided without it.
     if (call.ended) throw lost()
     const limitMs = settings.timeout ?? TRANSACTION_LIMIT
     const userCode = { limitMs, idleMs: Math.max(1, lease.remaining()), signal: lease.signal }

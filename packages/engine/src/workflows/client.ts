@@ -47,7 +47,7 @@ export type WorkflowReference = WorkflowDefinition | string
 
 export interface WorkflowClient {
   /**
-   * Starts an instance: one write, and workers go on from there.
+   * Starts an instance with one write; workers execute it.
    *
    * @example
    * const order = await hf.start(Order, { orderId: 'O-1', total: 120 }, { key: 'O-1' })
@@ -90,7 +90,7 @@ interface Resolved {
 type ClientParts = Pick<Runtime, 'logger' | 'metrics' | 'results' | 'missing'>
 
 const CHUNK = 500
-const OPTIONS = ['id', 'key', 'startAt'] as const
+const OPTIONS = ['id', 'key', 'startAt', 'delay'] as const
 
 export function createWorkflowClient(
   db: Database,
@@ -125,7 +125,7 @@ export function createWorkflowClient(
     return encoded
   }
 
-  /** What this program does once it is known what became of a start. */
+  /** Handles the result of a start. */
   function began(
     { definition }: KnownDefinition,
     encoded: EncodedStart,

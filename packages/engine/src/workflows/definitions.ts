@@ -29,7 +29,7 @@ export function createDefinitions(db: Executor) {
   const known = new Map<number, KnownDefinition>()
 
   async function storeNow(given: WorkflowDefinition): Promise<KnownDefinition> {
-    // Anybody can put together what looks like a built workflow, and what is stored stays.
+    // A program can build an object that looks like a workflow, and a stored definition stays.
     const definition = loadWorkflow(JSON.parse(canonicalWorkflow(given)))
     const { name, version, lease = null } = definition
     const hash = workflowHash(definition)
@@ -63,7 +63,7 @@ export function createDefinitions(db: Executor) {
       if (storing === undefined) {
         storing = storeNow(definition)
         stored.set(definition, storing)
-        // A database that was away must not be remembered as a definition that cannot be stored.
+        // An outage of the database must not be remembered as a definition that cannot be stored.
         storing.catch(() => stored.delete(definition))
       }
       return storing

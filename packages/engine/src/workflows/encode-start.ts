@@ -1,8 +1,9 @@
 // Encodes the start of an instance: checks id and key, and makes the first decision. `client.ts` calls it; nothing is written here.
 
+import type { Duration } from '../kernel/duration/duration.js'
 import { newId, parseId } from '../kernel/ids/id.js'
 import { checkKey } from '../kernel/ids/key.js'
-import { dateOption } from '../kernel/validation/options.js'
+import { laterStart } from '../kernel/model/options.js'
 import { decide } from './decide/decide.js'
 import { type Decision, nothing } from './decide/decision.js'
 import type { KnownDefinition } from './definitions.js'
@@ -13,10 +14,12 @@ import { afterWrite, type StoredInstance, withDecision } from './store/stored-in
 /** What every way of starting an instance may say. */
 export interface WorkflowStartDetails {
   readonly id?: string
-  /** Your own name for it, unique per workflow: starting it twice is starting it once. */
+  /** Your own name for it, unique per workflow: a second start returns the first instance. */
   readonly key?: string
   /** Nothing is called before this moment. */
   readonly startAt?: Date | string
+  /** How long to wait before anything is called. Goes without `startAt`. */
+  readonly delay?: Duration
 }
 
 export interface EncodedStart {
@@ -36,7 +39,7 @@ export function encodeStart(
 ): EncodedStart {
   const id = options.id === undefined ? newId() : parseId(`${where}: id`, options.id)
   const key = options.key === undefined ? undefined : checkKey(where, options.key)
-  const startAt = dateOption(where, 'startAt', options.startAt, { default: undefined })
+  const later = laterStart(where, options)
   const before: StoredInstance = {
     definition,
     definitionId,
@@ -53,10 +56,10 @@ export function encodeStart(
     },
   }
   const begins = { type: 'started' } as const
-  const decision = startAt ? nothing : decide(definition, before.state, begins, { payloads: engine.payloads })
+  const decision = later ? nothing : decide(definition, before.state, begins, { payloads: engine.payloads })
   const change = noChange()
   addDecision(change, decision)
-  const document = startDocument(before, change, { startAt, key })
+  const document = startDocument(before, change, { later, key })
   const after = afterWrite(before, withDecision(before, decision))
   return { id, key, document, decision, after }
 }

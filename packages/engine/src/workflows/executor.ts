@@ -13,7 +13,7 @@ import { applyQueuedDecision } from './queued-decision.js'
 import { StepCall } from './step-call.js'
 import { claimOf } from './store/stored-instance.js'
 
-/** A claimed step's way: ask whether it is to be called, call, report. What becomes of it the engine decides. */
+/** Executes a claimed step: decides first if the claim is not simply the next call, calls the handler, reports the outcome. */
 export function createStepExecutor(parts: AttemptParts) {
   const { definitions, events, handlers, aborts, logger, metrics, reports } = parts
   const tellOfMissing = oncePer(60_000)
@@ -33,7 +33,7 @@ export function createStepExecutor(parts: AttemptParts) {
     }
   }
 
-  /** A claim that is not simply the next call of a step is decided first: the call before it was lost, or it is not wanted. */
+  /** A claim that is not simply the next call of a step is decided first: an earlier call was lost, or the step is cancelled. */
   async function begin(item: ClaimedStep): Promise<Called | undefined> {
     const definition = await definitions.byId(item.definitionId)
     const step = definition.steps[item.number]
@@ -87,7 +87,7 @@ export function createStepExecutor(parts: AttemptParts) {
   }
 }
 
-/** Whether it is time again to say something about a name. */
+/** Whether a name may be reported again. */
 function oncePer(milliseconds: number): (name: string) => boolean {
   const said = new Map<string, number>()
   return (name) => {

@@ -27,16 +27,16 @@ interface HookedError {
 }
 
 /**
- * What a plugin hears of. `workflowStarting` and `stepStarting` are asked before: what they throw refuses the start
- * of an instance, or fails that attempt of a step. The others are told after it is committed, by the program that recorded
- * it: at most once, and not at all if that program dies in that moment. What must not be lost is a step of the workflow.
+ * Hooks of a plugin. `workflowStarting` and `stepStarting` are called before: an error that they throw refuses the start
+ * of an instance, or fails that attempt of a step. The others are called after the commit, by the program that recorded
+ * it: at most once, and not at all if that program dies at that moment. Make work that must not be lost a step of the workflow.
  */
 export interface WorkflowHooks {
-  /** Shown where it refuses something; `hook 1`, `hook 2` … unless given. */
+  /** Shown if it refuses something. Default: `hook 1`, `hook 2` and so on. */
   readonly name?: string
   /**
-   * How long a hook that is asked before may take: after that the start is refused, or the attempt of the step fails, and
-   * the program goes on. Default: 10 s.
+   * How long a hook that is called before may take: after that the start is refused, or the attempt of the step fails, and
+   * the program continues. Default: 10 s.
    */
   readonly timeout?: Duration
   workflowStarting?(workflow: HookedWorkflow & { readonly input: unknown }): void | Promise<void>

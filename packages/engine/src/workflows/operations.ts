@@ -22,7 +22,7 @@ export interface RetryOptions {
   readonly input?: unknown
   /**
    * A person found out that the call, whose outcome was unknown, was not done: it is made again. Without it a call that must not be
-   * repeated is inquired about first, and comes back with `OUTCOME_UNKNOWN` if that does not help. Default: false.
+   * repeated is inquired about first, and fails again with `OUTCOME_UNKNOWN` if that does not help. Default: false.
    */
   readonly notDone?: boolean
 }
@@ -118,7 +118,7 @@ export function createInstanceOperations(db: Database, { codec, events }: Pick<W
 const stepOption = (where: string, step: unknown): string | undefined =>
   step === undefined ? undefined : textOption(where, 'step', step, { max: 200 })
 
-/** What is said of one call must not be taken for what is known of another. */
+/** What an operator says about one call must not be applied to another. */
 function oneOf(where: string, failed: readonly string[]): string {
   const [step = '', ...others] = failed
   if (others.length === 0) return step

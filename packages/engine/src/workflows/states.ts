@@ -1,7 +1,7 @@
 // The statuses and events of instances and steps, and which are final. Pure words: everything in workflows may import them.
 
 /**
- * An instance's life. Terminal statuses never change. `decide` is the only place where these arrows are walked.
+ * The states of an instance. Terminal statuses never change. `decide` is the only place that changes them.
  *
  * ```mermaid
  * stateDiagram-v2
@@ -62,7 +62,7 @@ export const stepVerbStatuses = {
 } as const
 
 /**
- * A step's life. A step that has not been reached has no record. Joins are `PENDING` while they wait, forks that are their
+ * The states of a step. A step that has not been reached has no record. Joins are `PENDING` while they wait, forks that are their
  * own join `RUNNING`; conditions, forks, joins and save points are decided on the way and never queued.
  *
  * ```mermaid
@@ -90,8 +90,8 @@ export const stepVerbStatuses = {
  *     RUNNING --> SKIPPED: cancel, abort, lost to another branch; failure, where it was not called yet
  *     PAUSED --> SKIPPED: cancel, abort, lost to another branch
  *     WAITING_DECISION --> SKIPPED: failure, cancel, abort, lost to another branch
- *     SKIPPED --> COMPLETED: its handler returned all the same
- *     SKIPPED --> COMPENSATING: its turn in the rollback, where it was called and nobody knows what it did
+ *     SKIPPED --> COMPLETED: its handler returned anyway
+ *     SKIPPED --> COMPENSATING: its turn in the rollback, if it was called and its outcome is unknown
  *     SKIPPED --> ROLLED_BACK: the same, and it has no compensation
  *     COMPLETED --> COMPENSATING: its turn in the rollback
  *     CONFIRMED --> COMPENSATING: its turn in the rollback

@@ -1,5 +1,5 @@
 // The types that the builder carries along: what each step receives and returns, and what handlers and starters must therefore give.
-// None of it is there at run time, where a workflow is plain data. `define.ts`, `registering.ts` and `client.ts` use them.
+// Nothing of it exists at run time, where a workflow is plain data. `define.ts`, `registering.ts` and `client.ts` use them.
 
 import type { StepHandler } from './context.js'
 import type { JoinStrategy, WorkflowDefinition } from './definition/definition.js'
@@ -19,12 +19,12 @@ export interface Call<Handler extends string, Input, Output, Undone = unknown> {
   readonly undone: Undone
 }
 
-/** What is known of the part that was built so far. */
+/** The types of the part that was built so far. */
 export interface BuilderTypes {
   readonly steps: string
   readonly calls: CallType
   readonly humans: string
-  /** What a start is given. */
+  /** The input of a start. */
   readonly input: unknown
   /** What the next step is given, and what the step before it was given. */
   readonly current: unknown

@@ -70,7 +70,7 @@ const TRANSIENT_TEXTS: readonly { readonly text: RegExp; readonly sent: boolean 
   { text: /^cached plan must not change result type$/, sent: false },
 ]
 
-/** The connection went away while a statement was under way: what became of it is not known. */
+/** The connection was lost while a statement was in flight: its outcome is unknown. */
 const UNKNOWN_STATES = new Set(['08000', '08003', '08006', '08007', '40003', '57P01', '57P02', 'XX000'])
 const UNKNOWN_SYSTEM_ERRORS = new Set([
   'ECONNRESET',

@@ -42,7 +42,7 @@ interface Parts extends Pick<Runtime, 'db' | 'codec' | 'logger' | 'metrics' | 'r
   readonly calls: ProcessCalls
 }
 
-const KNOWN_OPTIONS = ['id', 'key', 'deadline', 'attributes', 'batch', 'transaction'] as const
+const KNOWN_OPTIONS = ['id', 'key', 'startAt', 'delay', 'deadline', 'attributes', 'batch', 'transaction'] as const
 
 export function createManagerClient(parts: Parts): ManagerClient {
   const { db, codec, outgoing, logger, metrics, reports, missing, calls } = parts

@@ -96,7 +96,7 @@ export interface ForkStep extends Named {
   readonly branches: readonly string[]
 }
 
-/** Several branches at once that need no join: it goes on when all have ended. */
+/** Several branches at once that need no join: it continues when all have ended. */
 export interface ParallelStep extends Named {
   readonly type: 'parallel'
   readonly branches: readonly string[]

@@ -32,7 +32,7 @@ export interface StepOptions {
   /** Given to the handler as it is. */
   readonly metadata?: Metadata
   /**
-   * The call must not be made twice. It is repeated only after it was refused, or after the handler's `inquire` answered
+   * The call must not be made twice. It is repeated only after it was refused, or after the handler's `inquire` returned
    * `'notDone'`; after any other error, a timeout or a crash its outcome is unknown, and the step fails with
    * `OUTCOME_UNKNOWN`. Default: false.
    */

@@ -21,7 +21,7 @@ export interface ClaimedStep extends Claimed {
   /** What is known of the calls of the step before this one, and of those of its compensation. */
   readonly outcome: CallOutcome | null
   readonly compensationOutcome: 'refused' | 'unknown' | null
-  /** How long ago it could run. */
+  /** For how long it has been due. */
   readonly waitedMs: number
 }
 
