@@ -1,6 +1,5 @@
 import type { Holdfast } from 'holdfast'
-import { silentLogger } from 'holdfast/internal'
-import type pg from 'pg'
+import { type Queryable, silentLogger } from 'holdfast/internal'
 import { type Living, livingIn } from '../crash/living.js'
 import { openKit } from '../kit/test-kit.js'
 
@@ -26,7 +25,7 @@ export interface LifeParts {
  * A worker within this process, until its end. Returns how it ended: a dead one never gets past its next fault
  * point, and its connections are cut, as the system cuts those of a process that was killed.
  */
-export async function liveOnce(parts: LifeParts, plan: LifePlan, admin: pg.Pool): Promise<Fate> {
+export async function liveOnce(parts: LifeParts, plan: LifePlan, admin: Queryable): Promise<Fate> {
   const { connectionString, name, concurrency, furnish } = parts
   const end = ending()
   const isDead = () => end.fate === 'killed'
@@ -74,7 +73,7 @@ function ending() {
 }
 
 /** What the system does for a process that was killed. */
-async function bury(admin: pg.Pool, name: string): Promise<void> {
+async function bury(admin: Queryable, name: string): Promise<void> {
   await admin.query(
     'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = $1',
     [name],

@@ -24,7 +24,7 @@ export interface DirectConnection extends Executor, Queryable {
 }
 
 /** Opens direct connections and remembers them, so that none outlives the database object. */
-export function createDirectConnections(target: Target, config: pg.ClientConfig, session: Session) {
+export function createDirectConnections(target: Target, config: object, session: Session) {
   const open = new Set<DirectConnection>()
   let closed = false
   return {
@@ -48,7 +48,7 @@ export function createDirectConnections(target: Target, config: pg.ClientConfig,
   }
 }
 
-async function openDirect(target: Target, config: pg.ClientConfig, session: Session): Promise<DirectConnection> {
+async function openDirect(target: Target, config: object, session: Session): Promise<DirectConnection> {
   const socket = new Socket()
   const client = new pg.Client({ ...config, stream: () => socket })
   const lost = watchForLoss(client)
