@@ -3,7 +3,7 @@
 
 import { HoldfastError } from '../kernel/errors.js'
 import type { Lease } from '../kernel/work/leases.js'
-import { type AttemptParts, type Called, createAttempt } from './attempt.js'
+import { type AttemptParts, attemptStep, type Called } from './attempt.js'
 import { inquiryBefore } from './decide/calls.js'
 import type { InstanceEvent } from './decide/instance-event.js'
 import { compensationOf } from './definition/definition.js'
@@ -17,7 +17,6 @@ import { claimOf } from './store/stored-instance.js'
 /** Executes a claimed step: decides first if the claim is not simply the next call, calls the handler, reports the outcome. */
 export function createStepExecutor(parts: AttemptParts) {
   const { definitions, events, handlers, aborts, logger, metrics, reports } = parts
-  const attempt = createAttempt(parts)
   const tellOfMissing = oncePer(60_000)
 
   return async function execute(item: ClaimedStep, lease: Lease<ClaimedStep>): Promise<void> {
@@ -73,7 +72,7 @@ export function createStepExecutor(parts: AttemptParts) {
     }
     const began = performance.now()
     const leave = aborts.join(call)
-    const event = await attempt(call, called, handler).finally(leave)
+    const event = await attemptStep(parts, call, called, handler).finally(leave)
     call.ended = true
     const outcome = call.finished ? 'completed' : (event?.type ?? 'abandoned')
     const labels = { model: 'workflows', type: item.type, outcome }
