@@ -18,7 +18,6 @@ export async function encodeContext(
   const { json, notes } = codec.encode(parsed, { at: 'context' })
   const encoded = { context: JSON.parse(json) as unknown, version: definition?.version ?? 1 }
   if (!definition) return { ...encoded, notes: null, checked: false, details: null }
-  const { target } = definition
-  const deadline = 'process' in target ? deadlineOf(where, target.process.deadline?.(parsed as never)) : {}
+  const deadline = deadlineOf(where, definition.deadline?.(parsed))
   return { ...encoded, notes, checked: true, details: Object.keys(deadline).length === 0 ? null : deadline }
 }

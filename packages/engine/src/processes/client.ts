@@ -77,8 +77,7 @@ export function createProcessClient(
 
   return {
     async start(definition, state, options = {}) {
-      checkDefinition('start', definition)
-      const process = definition as ProcessDefinition
+      const process = checkDefinition('start', definition)
       const where = `start ${definition.name}`
       const given = checkOptions(where, options, [...DETAILS, 'immediate', 'transaction'])
       const here =
@@ -101,8 +100,7 @@ export function createProcessClient(
       return new StartedProcess(calls, process, id, created)
     },
     async startMany(definition, processes, options = {}) {
-      checkDefinition('startMany', definition)
-      const process = definition as ProcessDefinition
+      const process = checkDefinition('startMany', definition)
       const given = checkOptions('startMany', options, ['transaction', 'batch'])
       if (!Array.isArray(processes) || processes.length === 0) {
         throw invalidOption('startMany', 'processes', 'must hold at least one process')

@@ -5,24 +5,25 @@ import type { Codec, Encoded } from '../kernel/codec/codec.js'
 import { type Duration, parseDuration } from '../kernel/duration/duration.js'
 import { newId, parseId } from '../kernel/ids/id.js'
 import { checkKey } from '../kernel/ids/key.js'
+import { laterStart } from '../kernel/model/options.js'
 import { describe, shown } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
-import { dateOption, durationOption } from '../kernel/validation/options.js'
+import { dateOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { unstorableIn } from '../kernel/validation/storable-text.js'
-import type { ProcessDefinition } from './define.js'
+import type { DefinedProcess } from './define.js'
 import type { EncodedStart } from './queries/start-processes.js'
 
-/** What every way of starting a process may say. */
+/** The options of every way to start a process. */
 export interface StartDetails {
   readonly id?: string
-  /** Your own name for it, unique per definition: starting it twice is starting it once. */
+  /** Your own name for it, unique per definition: a second start returns the first process. */
   readonly key?: string
   /** Not before this moment; then a worker starts it. */
   readonly startAt?: Date | string
-  /** How long to wait before a worker starts it. Goes without `startAt`. */
+  /** How long to wait before a worker starts it. Cannot be combined with `startAt`. */
   readonly delay?: Duration
-  /** When it must have ended: a moment, or a time from its start. The definition's unless given. */
+  /** When it must have ended: a moment, or a time from its start. Default: that of the definition. */
   readonly deadline?: Date | Duration
   /** What to find it by: a flat object of texts, numbers and booleans. */
   readonly attributes?: Readonly<Record<string, string | number | boolean>>
@@ -44,7 +45,7 @@ interface EncodeOptions {
 
 /** What the starts of processes and of managers have in common: state and details are checked where they enter, and not again. */
 export async function encodeDetails(
-  definition: Pick<ProcessDefinition, 'name' | 'version' | 'stateSchema' | 'deadline'>,
+  definition: Pick<DefinedProcess, 'name' | 'version' | 'stateSchema' | 'deadline'>,
   input: unknown,
   details: StartDetails,
   { codec, where }: Pick<EncodeOptions, 'codec' | 'where'>,
@@ -68,22 +69,18 @@ export async function encodeDetails(
 }
 
 export async function encodeStart(
-  definition: ProcessDefinition,
+  definition: DefinedProcess,
   input: unknown,
   details: StartDetails,
   { codec, where, lending, parent }: EncodeOptions,
 ): Promise<EncodedStart & { readonly state: Encoded }> {
   const { id, key, state, row: shared } = await encodeDetails(definition, input, details, { codec, where })
-  const startAt = dateOption(where, 'startAt', details.startAt, { default: undefined })
-  const delay = durationOption(where, 'delay', details.delay, { min: 0, default: undefined })
-  if (startAt && delay !== undefined) throw invalidOption(where, 'delay', 'goes without `startAt`: give one of them')
   const row = {
     ...shared,
     model: 'PROCESS_STEP',
     parent_id: parent?.id,
     parent_call: parent?.call,
-    start_ms: startAt?.getTime(),
-    start_in_ms: delay,
+    ...laterStart(where, details),
     lease_ms: lending?.leaseMs,
     worker: lending?.worker,
   }

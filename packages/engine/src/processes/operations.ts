@@ -14,7 +14,7 @@ import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, textOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { type CompleteOptions, type CompleteStepOptions, complete } from './completing.js'
-import type { ProcessDefinition } from './define.js'
+import type { DefinedProcess } from './define.js'
 import { deadlineOf } from './encode-start.js'
 import type { ProcessCalls } from './handle.js'
 import { type Operation, type OperationAnswer, operateProcesses, refusalOf } from './queries/operate-processes.js'
@@ -64,7 +64,7 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
 
   async function encodeCorrection(
     where: string,
-    code: ProcessDefinition | undefined,
+    code: DefinedProcess | undefined,
     correction: { readonly name: string; readonly data: unknown },
   ) {
     const { name, data } = correction
@@ -82,7 +82,7 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
     return operating('cancel', name, by, { mode: compensate ? 'COMPENSATE' : 'PLAIN' })
   }
 
-  /** Without a step it ends; with one, that step was done and the process goes on. */
+  /** Without a step the process ends; with one, that step was done and the process continues. */
   async function completing(
     process: ProcessOf<never>,
     by: By,

@@ -8,6 +8,7 @@ import { GIVE_UP_AFTER } from '../../kernel/database/retrying.js'
 import { splitName } from '../../kernel/ids/name.js'
 import type { Runtime } from '../../kernel/model/runtime.js'
 import { presenceIn } from '../../kernel/results/presence.js'
+import { invalidOption } from '../../kernel/validation/invalid-option.js'
 import { checkOptions } from '../../kernel/validation/options.js'
 import { checkAnswer } from '../client.js'
 import { type ProcessCalls, StartedProcess } from '../handle.js'
@@ -17,7 +18,7 @@ import {
   startManagedStatement,
   startProcesses,
 } from '../queries/start-processes.js'
-import type { ManagerDefinition } from './define.js'
+import { definedManager, type ManagerDefinition } from './define.js'
 import { type EncodedManagedStart, encodeManagedStart, type ManagerStartDetails } from './encode-start.js'
 import { forgetGone, refusalIn, toRefusedError } from './refused-command.js'
 
@@ -41,7 +42,7 @@ interface Parts extends Pick<Runtime, 'db' | 'codec' | 'logger' | 'metrics' | 'r
   readonly calls: ProcessCalls
 }
 
-const KNOWN_OPTIONS = ['id', 'key', 'deadline', 'attributes', 'batch', 'transaction'] as const
+const KNOWN_OPTIONS = ['id', 'key', 'startAt', 'delay', 'deadline', 'attributes', 'batch', 'transaction'] as const
 
 export function createManagerClient(parts: Parts): ManagerClient {
   const { db, codec, outgoing, logger, metrics, reports, missing, calls } = parts
@@ -62,8 +63,9 @@ export function createManagerClient(parts: Parts): ManagerClient {
 
   return {
     async start(definition, state, options = {}) {
-      const manager = definition as ManagerDefinition
-      const where = `start ${definition.name}`
+      const manager = definedManager(definition)
+      if (!manager) throw invalidOption('start', 'definition', 'must be made with defineManager')
+      const where = `start ${manager.name}`
       checkOptions(where, options, KNOWN_OPTIONS)
       for (let attempt = 1; ; attempt += 1) {
         const encoded = await encodeManagedStart(manager, state, options, { codec, outgoing, where })

@@ -1,17 +1,19 @@
 import type { Envelope, Outgoing } from '../../commands/index.js'
 import type { Codec } from '../../kernel/codec/codec.js'
+import { type LaterStart, laterStart } from '../../kernel/model/options.js'
+import { invalidOption } from '../../kernel/validation/invalid-option.js'
 import { encodeDetails, type StartDetails } from '../encode-start.js'
 import { sendToJson } from '../queries/apply-managed.js'
 import type { ManagedProcess } from '../queries/read-managed.js'
 import type { EncodedStart } from '../queries/start-processes.js'
-import type { ManagerDefinition } from './define.js'
-import { Draft } from './draft.js'
+import type { DefinedManager } from './define.js'
+import { type CommandSent, Draft } from './draft.js'
 import { encodeStepCommand } from './encode-step-command.js'
 import { enter } from './forward.js'
 import { handlersOf } from './handlers.js'
 
 /** What the start of a step-based process may say: its first command goes out with it. */
-export type ManagerStartDetails = Pick<StartDetails, 'id' | 'key' | 'deadline' | 'attributes' | 'batch'>
+export type ManagerStartDetails = StartDetails
 
 export interface EncodedManagedStart extends EncodedStart {
   readonly envelope: Envelope | undefined
@@ -19,17 +21,23 @@ export interface EncodedManagedStart extends EncodedStart {
 
 /** Asks the handlers for the first step. What they throw is the caller's. */
 export async function encodeManagedStart(
-  definition: ManagerDefinition,
+  definition: DefinedManager,
   input: unknown,
   details: ManagerStartDetails,
   { codec, outgoing, where }: { readonly codec: Codec; readonly outgoing: Outgoing; readonly where: string },
 ): Promise<EncodedManagedStart> {
   const { id, key, state, row: shared } = await encodeDetails(definition, input, details, { codec, where })
   const first = firstStep(definition, id, JSON.parse(state.json), state.notes, codec)
-  const envelope = first.send ? await encodeStepCommand(outgoing, { ...definition, id }, first.send) : undefined
+  const begins = laterStart(where, details)
+  if (begins && !first.send)
+    throw invalidOption(where, 'startAt', 'is for a first step that sends a command; this one waits')
+  const envelope = first.send
+    ? await encodeStepCommand(outgoing, { ...definition, id }, begins ? later(first.send, details) : first.send)
+    : undefined
   const hasLimit = first.event?.detail.timeoutMs !== undefined || 'deadline_ms' in shared || 'deadline_in_ms' in shared
   const row = {
     ...shared,
+    ...laterDeadline(shared, begins),
     model: 'STEP_BASED',
     status: 'WAITING_FOR_REPLY',
     first: first.event,
@@ -40,9 +48,26 @@ export async function encodeManagedStart(
   return { id, key, envelope, json }
 }
 
+/** The process is there at once; its first command is due when it is to begin. */
+function later(send: CommandSent, { startAt, delay }: StartDetails): CommandSent {
+  const { delay: _, startAt: __, ...options } = send.command.options ?? {}
+  const due = startAt === undefined ? (delay === undefined ? {} : { delay }) : { startAt }
+  return { ...send, command: { ...send.command, options: { ...options, ...due } } }
+}
+
+/** A deadline that is a time from the start counts from when it begins. */
+function laterDeadline(
+  { deadline_in_ms: limit }: { readonly deadline_in_ms?: number },
+  begins: LaterStart | undefined,
+) {
+  if (limit === undefined || begins === undefined) return {}
+  if ('start_in_ms' in begins) return { deadline_in_ms: limit + begins.start_in_ms }
+  return { deadline_in_ms: undefined, deadline_ms: begins.start_ms + limit }
+}
+
 /** The handlers get the state as it will be read, so that the first step sees what the others see. */
 function firstStep(
-  definition: ManagerDefinition,
+  definition: DefinedManager,
   id: string,
   state: unknown,
   stateNotes: ManagedProcess['stateNotes'],
@@ -61,7 +86,7 @@ function firstStep(
 }
 
 function beforeTheFirst(
-  { name, version }: ManagerDefinition,
+  { name, version }: DefinedManager,
   id: string,
   state: unknown,
   stateNotes: ManagedProcess['stateNotes'],
