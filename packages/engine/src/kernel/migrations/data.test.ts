@@ -8,7 +8,9 @@ import { migrate } from './migrate.js'
 import { sqlDirectory } from './sql-directory.js'
 
 /** Migrations that change rows, each on a schema as it was before it. */
-async function openAt(version: number): Promise<{ readonly db: Database; migrateTo(version: number): Promise<unknown> }> {
+async function openAt(
+  version: number,
+): Promise<{ readonly db: Database; migrateTo(version: number): Promise<unknown> }> {
   const { connectionString } = await testDatabase({ empty: true })
   const db = await openDatabase({ connectionString })
   onTestFinished(() => db.close())
@@ -25,7 +27,10 @@ async function openAt(version: number): Promise<{ readonly db: Database; migrate
 
 test('K-09 0023: what a deadline does is stored in lower case, also in settings that are there, and upper case is refused', async () => {
   const { db, migrateTo } = await openAt(22)
-  const insert = { name: 'insert', text: 'insert into holdfast.process_setting (type, deadline_action, updated_at) values ($1, $2, now())' }
+  const insert = {
+    name: 'insert',
+    text: 'insert into holdfast.process_setting (type, deadline_action, updated_at) values ($1, $2, now())',
+  }
   const actions = ['TSQ', 'COMPENSATE', 'FAIL', null]
   for (const action of actions) await db.run(insert, [`payments/${action}`, action])
   await expect(db.run(insert, ['payments/lower', 'tsq'])).rejects.toMatchObject({ code: '23514' })
