@@ -7,8 +7,9 @@ import type { Database } from '../kernel/database/database.js'
 import type { Executor } from '../kernel/database/executor.js'
 import { operatorCall } from '../kernel/database/operator-call.js'
 import { workOf, wrongStatus } from '../kernel/model/work.js'
+import { anything, boolean, declareOptions, text } from '../kernel/validation/declared.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
-import { booleanOption, checkOptions, choiceOption, textOption } from '../kernel/validation/options.js'
+import { choiceOption } from '../kernel/validation/options.js'
 import type { HumanChoice, InstanceEvent } from './decide/instance-event.js'
 import type { WorkflowEngine } from './engine.js'
 import type { AppliedEvent } from './instance-events.js'
@@ -77,15 +78,14 @@ export function createInstanceOperations(db: Database, { codec, events }: Pick<W
     async retry(on: OperatedInstance, by: By, options?: RetryOptions): Promise<void> {
       const where = 'workflow.retry'
       const actor = checkBy(where, by)
-      const given = checkOptions(where, options, ['step', 'input', 'notDone'])
-      const step = stepOption(where, given.step)
-      const notDone = booleanOption(where, 'notDone', given.notDone, { default: false })
+      const { step, notDone } = checkRetryOptions(where, options)
+      const hasInput = options !== undefined && 'input' in options
       const how = {
         by: actor,
-        ...('input' in given ? { input: codec.encode(given.input ?? null, { at: 'input' }) } : {}),
+        ...(hasInput ? { input: codec.encode(options.input ?? null, { at: 'input' }) } : {}),
         ...(notDone ? { answer: 'notDone' as const } : {}),
       }
-      const isAboutOne = 'input' in given || notDone
+      const isAboutOne = hasInput || notDone
       await operate('retry', on, async (tx, id) => {
         const failed = await failedSteps(tx, id, step)
         if (failed.length > 0) {
@@ -103,8 +103,7 @@ export function createInstanceOperations(db: Database, { codec, events }: Pick<W
     async complete(on: OperatedInstance, by: By, output: unknown, options?: CompleteOptions): Promise<void> {
       const where = 'workflow.complete'
       const actor = checkBy(where, by)
-      const given = checkOptions(where, options, ['step'])
-      const step = stepOption(where, given.step)
+      const { step } = checkCompleteOptions(where, options)
       const done = codec.encode(output ?? null, { at: 'output' })
       await operate('complete', on, async (tx, id) => {
         const failed = await failedSteps(tx, id, step)
@@ -115,8 +114,9 @@ export function createInstanceOperations(db: Database, { codec, events }: Pick<W
   }
 }
 
-const stepOption = (where: string, step: unknown): string | undefined =>
-  step === undefined ? undefined : textOption(where, 'step', step, { max: 200 })
+const step = text({ max: 200 })
+const checkCompleteOptions = declareOptions({ step })
+const checkRetryOptions = declareOptions({ step, input: anything, notDone: boolean({ default: false }) })
 
 /** What is said of one call must not be taken for what is known of another. */
 function oneOf(where: string, failed: readonly string[]): string {

@@ -7,6 +7,7 @@ import type { Duration } from '../../kernel/duration/duration.js'
 import { LONGEST_TIMER } from '../../kernel/duration/duration.js'
 import { type Retry, retryOption } from '../../kernel/retry/retry-option.js'
 import { normalizeRetryPolicy, type RetryPolicy } from '../../kernel/retry/retry-policy.js'
+import { anything, boolean, declareOptions, duration } from '../../kernel/validation/declared.js'
 import { describe } from '../../kernel/validation/describe.js'
 import { invalidOption } from '../../kernel/validation/invalid-option.js'
 import {
@@ -133,16 +134,22 @@ export interface WorkflowSettings {
 }
 
 export function checkWorkflowOptions(where: string, options: unknown): WorkflowSettings {
-  const given = checkOptions(where, options, ['input', 'version', 'dlq', 'retry', 'lease'])
-  const lease = durationOption(where, 'lease', given.lease, { min: '1s', max: '1d', default: undefined })
-  const { maxAttempts, policy } = retryOption(where, 'retry', given.retry)
+  const { dlq, lease, retry } = checkOfWorkflow(where, options)
   return {
-    dlq: booleanOption(where, 'dlq', given.dlq, { default: false }),
-    maxAttempts: maxAttempts ?? 3,
-    ...(policy === undefined ? {} : { retry: policy }),
+    dlq,
+    maxAttempts: retry.maxAttempts ?? 3,
+    ...(retry.policy === undefined ? {} : { retry: retry.policy }),
     ...(lease === undefined ? {} : { lease }),
   }
 }
+
+const checkOfWorkflow = declareOptions({
+  input: anything,
+  version: anything,
+  dlq: boolean({ default: false }),
+  retry: retryOption,
+  lease: duration({ min: '1s', max: '1d' }),
+})
 
 export function checkVersion(where: string, version: unknown): number {
   return integerOption(where, 'version', version, { min: 1, max: 999_999_999 })
