@@ -7,16 +7,10 @@ import type { Duration } from '../../kernel/duration/duration.js'
 import { LONGEST_TIMER } from '../../kernel/duration/duration.js'
 import { type Retry, retryOption } from '../../kernel/retry/retry-option.js'
 import { normalizeRetryPolicy, type RetryPolicy } from '../../kernel/retry/retry-policy.js'
-import { anything, boolean, declareOptions, duration } from '../../kernel/validation/declared.js'
+import { anything, boolean, declareOptions, duration, integer } from '../../kernel/validation/declared.js'
 import { describe } from '../../kernel/validation/describe.js'
 import { invalidOption } from '../../kernel/validation/invalid-option.js'
-import {
-  booleanOption,
-  checkOptions,
-  choiceOption,
-  durationOption,
-  integerOption,
-} from '../../kernel/validation/options.js'
+import { checkOptions, choiceOption, integerOption } from '../../kernel/validation/options.js'
 import type { Declared } from './declared.js'
 import type { CallSettings, CompensationDefinition, Metadata } from './definition.js'
 
@@ -92,27 +86,16 @@ export function checkCompensation(
 
 /** Fills in what was left out; the result is itself valid options. */
 export function checkCall(where: string, handler: string, options: unknown, defaults: CallDefaults): CallSettings {
-  const given = checkOptions(where, options, callOptionNames)
-  const { maxAttempts = defaults.maxAttempts, policy = defaults.retry ?? defaultRetry } = retryOption(
-    where,
-    'retry',
-    given.retry,
-  )
-  const nonIdempotent = booleanOption(where, 'nonIdempotent', given.nonIdempotent, { default: false })
-  const timeout = durationOption(where, 'timeout', given.timeout, {
-    min: '1ms',
-    max: LONGEST_TIMER,
-    default: undefined,
-  })
+  const { retry, delay, timeout, priority, metadata, nonIdempotent } = checkOfCall(where, options)
   return {
     handler,
-    maxAttempts,
-    retry: policy,
-    delay: durationOption(where, 'delay', given.delay, { default: 0 }),
-    priority: integerOption(where, 'priority', given.priority, { min: 0, max: 100, default: defaults.priority }),
+    maxAttempts: retry.maxAttempts ?? defaults.maxAttempts,
+    retry: retry.policy ?? defaults.retry ?? defaultRetry,
+    delay,
+    priority: priority ?? defaults.priority,
     nonIdempotent,
     ...(timeout === undefined ? {} : { timeout }),
-    ...checkMetadata(where, given.metadata),
+    ...checkMetadata(where, metadata),
   }
 }
 
@@ -143,6 +126,14 @@ export function checkWorkflowOptions(where: string, options: unknown): WorkflowS
   }
 }
 
+const checkOfCall = declareOptions({
+  retry: retryOption,
+  delay: duration({ default: 0 }),
+  timeout: duration({ min: '1ms', max: LONGEST_TIMER }),
+  priority: integer({ min: 0, max: 100 }),
+  metadata: anything,
+  nonIdempotent: boolean({ default: false }),
+} satisfies Record<(typeof callOptionNames)[number], unknown>)
 const checkOfWorkflow = declareOptions({
   input: anything,
   version: anything,
