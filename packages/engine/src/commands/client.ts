@@ -19,7 +19,7 @@ import { type CommandOf, checkCommandOf, commandIdOf } from './reference.js'
 import { type PreparedBulk, prepareBulk, type Sent } from './send-many.js'
 import type { SendOptions } from './send-options.js'
 
-/** One of many: its data and what is particular to it. */
+/** One of many commands: its data and its own options. */
 export interface CommandToSend<Input> extends Omit<SendOptions, 'transaction'> {
   readonly data: Input
 }
@@ -147,7 +147,7 @@ export function createCommandClient(
   }
 }
 
-/** Whether a command was sent now. False: it is there already, and that is no mistake. Throws where it was refused. */
+/** Whether a command was sent now. False: it exists already, which is allowed here. Throws if it was refused. */
 function wasSent(envelope: Envelope, outcome: SendOutcome | undefined, options: SendOptions): boolean {
   const { commandId, domain, type, ignoreDuplicate } = envelope
   const work = { model: 'commands', domain, type, id: commandId } as const
@@ -163,7 +163,7 @@ function wasSent(envelope: Envelope, outcome: SendOutcome | undefined, options: 
   throw new HoldfastError('HF_DUPLICATE_COMMAND', work)
 }
 
-/** All or none also inside a transaction that goes on afterwards. */
+/** All or none, also inside a transaction that the caller continues. */
 async function withinSavepoint<T>(transaction: Queryable, work: () => Promise<T>): Promise<T> {
   await transaction.query('savepoint holdfast_send')
   let done: T

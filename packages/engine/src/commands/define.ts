@@ -19,7 +19,7 @@ export interface CommandOptions<Data extends StandardSchemaV1, Result extends St
   readonly result?: Result
   /** Raise it when the schema changes: data that was sent under another version is parsed again by the worker. */
   readonly version?: number
-  /** How often a handler is called, and how long apart; what is not given is the worker's. */
+  /** How often a handler is called, and the delays between calls. Default: those of the worker. */
   readonly retry?: Retry
   /** How long a call may take before its AbortSignal fires and it counts as a transient failure. */
   readonly timeout?: Duration
@@ -27,11 +27,11 @@ export interface CommandOptions<Data extends StandardSchemaV1, Result extends St
   readonly transactionTimeout?: Duration
   /**
    * Never call the handler again without knowing that the call before had no effect: after an error that is not a
-   * refusal, a timeout or a crash, the handler's `inquire` is asked first; where it has none, or does not know, the command
+   * refusal, a timeout or a crash, the handler's `inquire` is called first. If it has none, or the outcome stays unknown, the command
    * waits for a person with the code OUTCOME_UNKNOWN. Default: false.
    */
   readonly atMostOnce?: boolean
-  /** Tells the kind of errors that do not say it themselves. */
+  /** Returns the kind of errors that have none of their own. */
   readonly classifyError?: Classify
 }
 
@@ -42,7 +42,7 @@ export interface CommandOptions<Data extends StandardSchemaV1, Result extends St
 export interface CommandDefinition<Input = never, Data = unknown, Result = unknown>
   extends CommandOf<Input, Result>,
     Defined<'command'> {
-  /** Never there; carries the type. */
+  /** Carries the type for the compiler; never set at run time. */
   readonly handles?: Data
 }
 
@@ -116,7 +116,7 @@ export function defineCommand<
   })
 }
 
-/** Refuses what was not made with `defineCommand`, such as an import that is undefined in a circle of modules. */
+/** Refuses what was not created with `defineCommand`, such as an import that is undefined because of circular modules. */
 export function checkCommand(where: string, definition: unknown): DefinedCommand {
   const defined = definedCommand(definition)
   if (defined) return defined

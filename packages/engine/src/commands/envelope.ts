@@ -17,7 +17,7 @@ export interface Envelope {
   readonly type: string
   readonly queue: string
   readonly ignoreDuplicate: boolean
-  /** Has no key, belongs to no batch and is not replied to: nothing has to be looked up or written for that. */
+  /** Has no key, no batch and no reply queue, so that nothing has to be looked up or written for these. */
   readonly plain: boolean
   readonly json: string
 }
@@ -74,14 +74,14 @@ function toEnvelope(
   const request = {
     type,
     command_id: commandId,
-    // What is undefined is left out: PostgreSQL spends as long on reading a field that is null as on any other.
+    // Undefined fields are left out: for PostgreSQL, reading a null field costs as much as reading any other.
     correlation_id:
       options.correlationId === undefined ? undefined : parseId(`${where}: correlationId`, options.correlationId),
     reply_to: options.replyTo === undefined ? undefined : queueNameFor(schema, options.replyTo),
     max_attempts: retryCountOption(where, options.retry),
     batch_id: options.batch === undefined ? undefined : parseId(`${where}: batch`, options.batch),
     version,
-    // An id that was made here can be nobody else's: a command that has it was sent by us.
+    // An id that was generated here is unique: a command that has it was sent by this program.
     token: id === undefined && key === undefined ? undefined : newId(),
     key,
     notes: encoded.notes ?? undefined,

@@ -19,7 +19,7 @@ type Verb = keyof typeof verbStatuses
 
 const VERBS = { RETRY: 'retry', NOT_DONE: 'retry', CANCEL: 'cancel', COMPLETE: 'complete' } as const
 
-/** What a person ends is counted like what a handler ends. */
+/** Ends by operators are counted like ends by handlers. */
 export const ENDS: Readonly<Record<string, ReportedEnd>> = { cancel: 'cancelled', complete: 'completed' }
 
 /** Data or a result from an operator; the version says under which definition data was parsed. */

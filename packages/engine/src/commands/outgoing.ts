@@ -12,7 +12,7 @@ export interface Outgoing {
   encode(definition: CommandDefinition, data: unknown, options: SendOptions, where: string): Promise<Envelope>
   /** Creates the queue unless it exists; returns its name in PGMQ. */
   replyQueue(name: string): Promise<string>
-  /** After a queue has turned out to be gone: the next call makes it again. */
+  /** After a queue was found missing: the next call creates it again. */
   forget(names: { readonly domain?: string; readonly replyQueue?: string }): void
 }
 

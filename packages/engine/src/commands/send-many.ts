@@ -4,13 +4,13 @@ import type { Started } from '../kernel/model/handle.js'
 import type { Envelope } from './envelope.js'
 import { type SendOutcome, sendCommands } from './queries/send-commands.js'
 
-/** As many as one statement takes. */
+/** The most commands in one statement. */
 const CHUNK = 1_000
 
 interface Bulk {
   readonly count: number
   readonly encode: (place: number) => Envelope | Promise<Envelope>
-  /** Whether the command was sent now; throws where it was refused, which ends the whole call. */
+  /** Whether the command was sent now; throws if it was refused, which ends the whole call. */
   readonly check: (place: number, envelope: Envelope, outcome: SendOutcome | undefined) => boolean
 }
 
@@ -31,7 +31,7 @@ export async function prepareBulk({ count, encode, check }: Bulk): Promise<Prepa
   const seen = new Set<string>()
   let encoding: Promise<void> = Promise.resolve()
 
-  /** One after the other: a chunk may still be parsed for a transaction that broke when the next one asks for it. */
+  /** One after the other: a chunk may still be being parsed for a transaction that broke, when the next transaction needs it. */
   function ensureEncoded(end: number): Promise<void> {
     if (envelopes.length >= Math.min(end, count)) return Promise.resolve()
     encoding = encoding.then(() => encodeUpTo(end))

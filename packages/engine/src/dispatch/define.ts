@@ -7,6 +7,7 @@ import { describe, shown } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkSchema } from '../kernel/validation/schema.js'
 import { definedProcess } from '../processes/index.js'
+import { inputSchemaOf } from '../workflows/index.js'
 import { checkSettings, type DispatchSettings } from './settings.js'
 import type { ProcessTarget } from './targets/process.js'
 import type { WorkflowTarget } from './targets/workflow.js'
@@ -26,9 +27,13 @@ export interface ProcessDispatchOptions<Input, Result = unknown> extends CommonO
   readonly target: ProcessTarget<Input, Result>
 }
 
-export interface WorkflowDispatchOptions<Schema extends StandardSchemaV1> extends CommonOptions {
-  readonly target: WorkflowTarget
-  /** Any Standard Schema; contexts are parsed once, when they are scheduled. Without one any context is taken. */
+export interface WorkflowDispatchOptions<Input, Result, Schema extends StandardSchemaV1<unknown, Input>>
+  extends CommonOptions {
+  readonly target: WorkflowTarget<Input, Result>
+  /**
+   * Any Standard Schema; contexts are parsed once, when they are scheduled. Only for a workflow without a schema for its input: the
+   * schema of the workflow is used otherwise.
+   */
   readonly context?: Schema
 }
 
@@ -42,7 +47,7 @@ export interface RemoteDispatchOptions<Schema extends StandardSchemaV1> extends 
 
 /** A type of items. `Input` is the context that schedulers give, `Result` what the execution returns. */
 export interface DispatchDefinition<Input = never, Result = unknown> extends Defined<'dispatch'> {
-  /** Never there; these carry the types. */
+  /** Carry the types for the compiler; never set at run time. */
   readonly accepts?: (input: Input) => void
   readonly returns?: Result
 }
@@ -76,11 +81,15 @@ export function defineDispatch<Input, Result>(
   type: string,
   options: ProcessDispatchOptions<Input, Result>,
 ): DispatchDefinition<Input, Result>
-export function defineDispatch<Schema extends StandardSchemaV1 = StandardSchemaV1>(
+export function defineDispatch<
+  Input,
+  Result,
+  Schema extends StandardSchemaV1<unknown, Input> = StandardSchemaV1<Input, Input>,
+>(
   domain: string,
   type: string,
-  options: WorkflowDispatchOptions<Schema>,
-): DispatchDefinition<StandardSchemaV1.InferInput<Schema>>
+  options: WorkflowDispatchOptions<Input, Result, Schema>,
+): DispatchDefinition<StandardSchemaV1.InferInput<Schema>, Result>
 export function defineDispatch<Schema extends StandardSchemaV1>(
   domain: string,
   type: string,
@@ -91,7 +100,7 @@ export function defineDispatch(
   type: string,
   options:
     | ProcessDispatchOptions<never>
-    | WorkflowDispatchOptions<StandardSchemaV1>
+    | WorkflowDispatchOptions<never, unknown, StandardSchemaV1<unknown, never>>
     | RemoteDispatchOptions<StandardSchemaV1>,
 ): DispatchDefinition {
   const where = `defineDispatch ${shown(domain)}/${shown(type)}`
@@ -134,5 +143,10 @@ function checkPart(where: string, option: string, value: unknown): void {
 
 function schemaOf(where: string, target: Target, context: unknown): StandardSchemaV1 | undefined {
   if ('process' in target) return definedProcess(target.process)?.stateSchema
+  const own = 'workflow' in target ? inputSchemaOf(target.workflow) : undefined
+  if (own !== undefined && context !== undefined) {
+    throw invalidOption(where, 'context', 'is the input of the workflow, which has a schema for it: leave it out')
+  }
+  if (own !== undefined) return own
   return isOwn(target) && context === undefined ? undefined : checkSchema(where, 'context', context)
 }

@@ -15,10 +15,10 @@ export interface ExecutionEnd {
 }
 
 const ENDS = ['COMPLETED', 'FAILED', 'CANCELLED'] as const
-/** So many items are locked by one statement. */
+/** The most items that one statement locks. */
 const CHUNK = 1_000
 
-/** Ends items whose executions ran elsewhere, as their target says. Reporting an end twice is reporting it once. */
+/** Ends items of a remote target, as the target reports. A second report of the same end changes nothing. */
 export async function reportEnd(
   db: Database,
   dispatch: DispatchOf,

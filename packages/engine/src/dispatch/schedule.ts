@@ -27,9 +27,9 @@ import { unknownDefinition } from './reference.js'
 
 /** An item to be executed later. */
 export interface ItemToSchedule<Input> {
-  /** Your own name for it, unique per definition: scheduling it twice is scheduling it once. At most 200 characters. */
+  /** Your own name for it, unique per definition: scheduling it again changes nothing. At most 200 characters. */
   readonly key: string
-  /** What its execution is given: the state of the process, the input of the workflow, or what the target takes. */
+  /** The input of its execution: the state of the process, the input of the workflow, or the context for the target. */
   readonly context: Input
   /** When it is to be executed. A time in the past is due at once. */
   readonly startAt: Date | string
@@ -40,11 +40,11 @@ export interface ItemToSchedule<Input> {
 export interface ScheduleOptions {
   /** Your own transaction: the item is scheduled if it commits. */
   readonly transaction?: Queryable
-  /** Let another time or context take the place of what was scheduled, for as long as the item is READY. */
+  /** Replaces time and context of an existing item, if it is still READY. */
   readonly replace?: boolean
 }
 
-/** Of a list: how many items are new, how many were there already, how many of those were replaced. */
+/** For a list: how many items are new, how many existed already, how many of those were replaced. */
 export interface Scheduled {
   readonly created: number
   readonly existing: number
@@ -164,7 +164,7 @@ export function createScheduling(db: Database, { codec, logger, metrics, items: 
     await known(dispatch)
     const found = await attempt(dispatch, encoded, options.transaction)
     if (found !== 'unknown type') return found
-    // The database was restored to an earlier state under this program: it is told again what it was told before.
+    // The database was restored to an earlier state: the program registers the type again.
     noted.delete(dispatch.name)
     await known(dispatch)
     const again = await attempt(dispatch, encoded, options.transaction)

@@ -13,7 +13,7 @@ import type { OperationAnswer } from './queries/operate-processes.js'
 
 type CompletingParts = Pick<Runtime, 'db' | 'codec' | 'logger'>
 
-/** How a process ends by hand. */
+/** Options of completing a process by hand. */
 export interface CompleteOptions {
   /** Put over the state that readers see, property by property. */
   readonly state?: Readonly<Record<string, unknown>>
@@ -41,7 +41,7 @@ export async function complete(
     const answer = await operatorCall(parts.db, `complete ${process.name} ${reference}`, (tx) =>
       once(tx, parts, process, reference, by, prepared),
     ).catch(lockedAnswer)
-    // A response, a worker or another operator was faster. Read it again.
+    // A response, a worker or another operator came first. Read it again.
     if (answer.outcome !== 'changed') return answer
   }
 

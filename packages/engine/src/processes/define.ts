@@ -25,7 +25,7 @@ import { type DeadlineAction, deadlineActions } from './states.js'
 
 type Classify = NonNullable<ClassifyOptions['classify']>
 
-/** What a hook is told. A hook runs after the end is recorded, at most once; its error is logged and changes nothing. */
+/** The argument of a hook. A hook is called after the end is recorded, at most once; its error is logged and changes nothing. */
 export interface ProcessEnd {
   readonly id: string
   readonly key: string | null
@@ -42,7 +42,7 @@ type Hook<State> = (state: State, end: ProcessEnd) => unknown
 export interface ProcessOptions<StateSchema extends StandardSchemaV1, Responses extends ResponseSchemas, Result> {
   /** Any Standard Schema; the state is parsed once, when the process is started. */
   readonly state: StateSchema
-  /** Raise it when the order of the calls in `execute` changes: older workers leave newer processes alone. */
+  /** Raise it when the order of the calls in `execute` changes: older workers do not claim newer processes. */
   readonly version?: number
   /** What may come from outside: data with a schema, and what it does to the state. */
   readonly responses?: {
@@ -59,9 +59,9 @@ export interface ProcessOptions<StateSchema extends StandardSchemaV1, Responses 
     ctx: ProcessContext<Responses, StandardSchemaV1.InferOutput<StateSchema>>,
     state: StandardSchemaV1.InferOutput<StateSchema>,
   ) => Promise<Result>
-  /** Tells the kind of errors that do not say it themselves; permanent unless it says otherwise. */
+  /** Returns the kind of errors that have none of their own. Default: permanent. */
   readonly classifyError?: Classify
-  /** For waits that do not say it themselves: 1 h. */
+  /** For waits without a `timeout`. Default: 1 h. */
   readonly waitTimeout?: Duration
   readonly deadlineAction?: DeadlineAction
   /** When the process must have ended, from its initial state: a moment, or a time from the start. */
@@ -70,9 +70,9 @@ export interface ProcessOptions<StateSchema extends StandardSchemaV1, Responses 
   readonly concurrency?: number
   /** False leaves every start to a worker, also in a program that has registered the definition. Default: true. */
   readonly immediate?: boolean
-  /** How long a process whose code does not fit its history is left for other workers, 1 min unless given. */
+  /** How long a process whose code does not fit its history is left for other workers. Default: 1 min. */
   readonly mismatchGrace?: Duration
-  /** How long a hook may take before its worker goes on without it. Default: 30 s. */
+  /** How long a hook may take before its worker continues without it. Default: 30 s. */
   readonly hookTimeout?: Duration
   readonly onCompleted?: Hook<StandardSchemaV1.InferOutput<StateSchema>>
   readonly onFailed?: Hook<StandardSchemaV1.InferOutput<StateSchema>>
@@ -87,7 +87,7 @@ interface ResponseDefinition {
 /** A kind of process. `Input` is what starters give, `Responses` what may be responded, `Result` what `execute` returns. */
 export interface ProcessDefinition<Input = never, Responses extends ResponseSchemas = never, Result = unknown>
   extends Defined<'process'> {
-  /** Never there; these carry the types. */
+  /** Carry the types for the compiler; never set at run time. */
   readonly accepts?: (input: Input) => void
   readonly hears?: (responses: Responses) => void
   readonly returns?: Result
@@ -152,14 +152,14 @@ const checkResponse = declareOptions({
 const nameShape = /^[A-Za-z0-9_-]+$/
 
 /**
- * Declares a process: plain sequential code that may be killed at any instruction and goes on where its record ends.
+ * Declares a process: plain sequential code that may be killed at any instruction and continues where its record ends.
  *
  * @example
  * const Payment = defineProcess('payments', 'Payment', {
  *   state: z.object({ paymentId: z.string(), approved: z.boolean().optional() }),
  *   responses: { decided: { data: z.object({ approved: z.boolean() }), apply: (state, d) => { state.approved = d.approved } } },
  *   async execute(ctx, state) {
- *     const booked = await ctx.step('book', { run: ({ idempotencyKey }) => risk.book(state.paymentId, idempotencyKey) })
+ *     const booked = await ctx.step('book', ({ idempotencyKey }) => risk.book(state.paymentId, idempotencyKey))
  *     await ctx.wait('decision', () => state.approved !== undefined, { timeout: '2h' })
  *     return booked.reference
  *   },

@@ -16,16 +16,16 @@ import type { EncodedStart } from './queries/start-processes.js'
 
 type Attributes = Readonly<Record<string, string | number | boolean>>
 
-/** What every way of starting a process may say. */
+/** The options of every way to start a process. */
 export interface StartDetails {
   readonly id?: string
-  /** Your own name for it, unique per definition: starting it twice is starting it once. */
+  /** Your own name for it, unique per definition: a second start returns the first process. */
   readonly key?: string
   /** Not before this moment; then a worker starts it. */
   readonly startAt?: Date | string
-  /** How long to wait before a worker starts it. Goes without `startAt`. */
+  /** How long to wait before a worker starts it. Cannot be combined with `startAt`. */
   readonly delay?: Duration
-  /** When it must have ended: a moment, or a time from its start. The definition's unless given. */
+  /** When it must have ended: a moment, or a time from its start. Default: that of the definition. */
   readonly deadline?: Date | Duration
   /** What to find it by: a flat object of texts, numbers and booleans. */
   readonly attributes?: Attributes

@@ -222,7 +222,7 @@ async function undo(
     beginUnwinding(execution, decision)
     await execution.journal.flush()
   }
-  // Each time: killed between the record and this, they would go on for ever.
+  // Each time: killed between the record and this, they would continue for ever.
   await withholdRemotes(execution)
   const open = await replaying(() => completeRemotes(execution))
   if (open.length > 0) {

@@ -64,7 +64,7 @@ interface InboxParts {
   readonly logger: Logger
 }
 
-/** What could not be handed over; audited and removed. */
+/** What could not be delivered; audited and removed. */
 interface Refused {
   readonly id: string
   readonly process_id: string | null
@@ -73,9 +73,9 @@ interface Refused {
 }
 
 /**
- * Hands the responses of one process over: checks what is not checked yet, records them in order under their response ids,
- * removes them. Killed between the last two, they are recorded once all the same. What cannot be handed over is audited and
- * removed: nobody waits behind it.
+ * Delivers the responses of one process: checks those that are not checked yet, records them in order under their response ids,
+ * and removes them. After a kill between the last two they are still recorded once. What cannot be delivered is audited and
+ * removed, so that nothing waits behind it.
  */
 export function handOver(db: Database, { find, respond, codec, logger }: InboxParts) {
   return async function run({ id: head, epoch, type, responses }: InboxGroup): Promise<void> {

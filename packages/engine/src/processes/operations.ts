@@ -90,7 +90,7 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
     return operating('cancel', name, by, { mode: compensate ? 'COMPENSATE' : 'PLAIN' })
   }
 
-  /** Without a step it ends; with one, that step was done and the process goes on. */
+  /** Without a step the process ends; with one, that step was done and the process continues. */
   async function completing(
     process: ProcessOf<never>,
     by: By,

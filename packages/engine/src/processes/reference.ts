@@ -6,11 +6,11 @@ import type { ResponseSchemas } from './context.js'
 import { type DefinedProcess, definedProcess } from './define.js'
 import type { ProcessRegistry } from './registry.js'
 
-/** Which kind of process: its definition, or its names alone where there is no code of it (`{ domain, type }`). */
+/** A kind of process: its definition, or only its names, `{ domain, type }`, in a program without the definition. */
 export interface ProcessOf<Responses extends ResponseSchemas = ResponseSchemas, Result = unknown> {
   readonly domain: string
   readonly type: string
-  /** Never there; these carry the types. */
+  /** Carry the types for the compiler; never set at run time. */
   readonly hears?: (responses: Responses) => void
   readonly returns?: Result
 }
@@ -36,7 +36,7 @@ export function checkDefinition(where: string, definition: unknown): DefinedProc
   )
 }
 
-/** The code of it, where it was given or is registered here. */
+/** The definition, if it was given or is registered here. */
 export function codeOf(process: ProcessOf<never>, registry: ProcessRegistry): DefinedProcess | undefined {
   return definedProcess(process) ?? registry.find(`${process.domain}/${process.type}`)
 }

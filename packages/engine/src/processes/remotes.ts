@@ -8,7 +8,7 @@ import { startProcesses } from './queries/start-processes.js'
 import { processOf } from './refused.js'
 import { replyQueue } from './replies/queue.js'
 
-/** Commands and children of processes, under ids derived from their parent: begun twice is begun once. */
+/** Commands and children of processes, under ids derived from their parent, so that a repeated start is the same one. */
 export function createRemotes(
   db: Database,
   {

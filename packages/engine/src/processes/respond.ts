@@ -27,7 +27,7 @@ import type { ProcessRegistry } from './registry.js'
 export interface RespondOptions {
   /** The same response sent twice under one id is recorded once. */
   readonly responseId?: string
-  /** Your own transaction: only an inbox row is written in it, and a worker hands it over after the commit. */
+  /** Your own transaction: only an inbox row is written in it, and a worker delivers it after the commit. */
   readonly transaction?: Queryable
 }
 
@@ -46,7 +46,7 @@ export interface Respond {
   close(): Promise<void>
 }
 
-/** How long a process's row that another transaction holds is left alone. */
+/** How long to wait before a row that another transaction has locked is tried again. */
 const HELD_FOR = 10
 
 export function createRespond(

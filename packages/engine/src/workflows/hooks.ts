@@ -6,9 +6,7 @@ import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import { definitionOf } from '../kernel/model/work.js'
-import { describe } from '../kernel/validation/describe.js'
-import { invalidOption } from '../kernel/validation/invalid-option.js'
-import { checkOptions, durationOption } from '../kernel/validation/options.js'
+import { checkOptions, durationOption, functionOption, textOption } from '../kernel/validation/options.js'
 import type { AppliedEvent } from './instance-events.js'
 import type { InstanceEnd } from './states.js'
 
@@ -29,16 +27,16 @@ interface HookedError {
 }
 
 /**
- * What a plugin hears of. `workflowStarting` and `stepStarting` are asked before: what they throw refuses the start
- * of an instance, or fails that attempt of a step. The others are told after it is committed, by the program that recorded
- * it: at most once, and not at all if that program dies in that moment. What must not be lost is a step of the workflow.
+ * Hooks of a plugin. `workflowStarting` and `stepStarting` are called before: an error that they throw refuses the start
+ * of an instance, or fails that attempt of a step. The others are called after the commit, by the program that recorded
+ * it: at most once, and not at all if that program dies at that moment. Make work that must not be lost a step of the workflow.
  */
 export interface WorkflowHooks {
-  /** Shown where it refuses something; `hook 1`, `hook 2` … unless given. */
+  /** Shown if it refuses something. Default: `hook 1`, `hook 2` and so on. */
   readonly name?: string
   /**
-   * How long a hook that is asked before may take: after that the start is refused, or the attempt of the step fails, and
-   * the program goes on. Default: 10 s.
+   * How long a hook that is called before may take: after that the start is refused, or the attempt of the step fails, and
+   * the program continues. Default: 10 s.
    */
   readonly timeout?: Duration
   workflowStarting?(workflow: HookedWorkflow & { readonly input: unknown }): void | Promise<void>
@@ -143,16 +141,10 @@ const within = (limitMs: number, code: () => void | Promise<void> | undefined) =
 /** The time limit of the hooks that are called before a step. */
 function check(hooks: WorkflowHooks): number {
   const given = checkOptions('workflows.use', hooks, HOOKS)
+  textOption('workflows.use', 'name', given.name, { default: undefined })
   for (const name of HOOKS) {
-    if (name === 'timeout') continue
-    const value = given[name]
-    const wanted = name === 'name' ? 'string' : 'function'
-    if (value === undefined || typeof value === wanted) continue
-    throw invalidOption(
-      'workflows.use',
-      name,
-      `must be a ${wanted === 'string' ? 'text' : wanted}, not ${describe(value)}`,
-    )
+    if (name !== 'name' && name !== 'timeout')
+      functionOption('workflows.use', name, given[name], { default: undefined })
   }
   return durationOption('workflows.use', 'timeout', given.timeout, { min: '1ms', max: '1d', default: '10s' })
 }

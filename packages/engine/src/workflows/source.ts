@@ -11,7 +11,7 @@ interface StepSourceOptions {
   readonly worker: string
   readonly handlers: () => readonly string[]
   readonly leaseMs: number
-  /** Claimed, never called, and called off meanwhile: it is not queued again. */
+  /** Claimed, not called, and cancelled meanwhile: it is not queued again. */
   readonly calledOff: (step: CalledOff) => Promise<void>
 }
 

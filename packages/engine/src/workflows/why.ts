@@ -1,7 +1,8 @@
-// Says why an instance does not go on, from its active and failed steps. Pure; `queries/find-why.ts` reads what it needs.
+// Says why an instance does not continue, from its active and failed steps. Pure; `queries/find-why.ts` reads what it needs.
 
 import type { Why } from '../kernel/model/why.js'
 import { missingWorker, PAUSED } from '../kernel/results/presence.js'
+import { ROOT } from './queries/claim-steps.js'
 import { type InstanceStatus, instanceHasEnded } from './states.js'
 
 /** A step that waits for a call, a person or its time, or that a worker has. The start of an instance has no `step`. */
@@ -12,7 +13,7 @@ export interface ActiveStep {
   readonly compensates: boolean
   /** Calls so far. */
   readonly attempts: number
-  /** Since when it could go on, or since when it waits for a decision. */
+  /** Since when it could continue, or since when it waits for a decision. */
   readonly since: Date
   /** When it is due; while a worker has it, when the lease ends. Null while it is paused. */
   readonly dueAt: Date | null
@@ -42,7 +43,7 @@ export interface WhyInput {
 /** Where several steps are active, the first of these that one of them has is the reason of the instance. */
 const ORDER = ['needsPerson', 'running', 'paused', 'noWorker', 'queued', 'notDue', 'waiting'] as const
 
-/** Why an instance does not go on, or that it has ended: a sentence for each step that is active, the reason's first. */
+/** Why an instance does not continue, or that it has ended: a sentence for each step that is active, the reason's first. */
 export function whyOf({ status, endedAt, error, active, failed }: WhyInput): Why {
   const found = [...failed.map(needsPerson), ...active.map(whyOfStep)]
   const sorted = found.toSorted((a, b) => place(a) - place(b))
@@ -79,8 +80,7 @@ function whyOfStep(active: ActiveStep): Why {
   }
   if (active.isPaused) return { reason: 'paused', text: `${what} is ${PAUSED}.` }
   if (!active.hasWorker) {
-    const missing =
-      step === null ? 'no live worker runs workflows: start one with hf.run' : missingWorker('workflows', handler)
+    const missing = step === null ? missingStarter(handler) : missingWorker('workflows', handler)
     return { reason: 'noWorker', text: `${what} waits: ${missing}.` }
   }
   if (active.isLater) {
@@ -91,6 +91,13 @@ function whyOfStep(active: ActiveStep): Why {
     return { reason: 'notDue', text, ...at }
   }
   return { reason: 'queued', text: `${what} is due since ${since.toISOString()} and waits for a worker to take it.` }
+}
+
+/** A start whose input is not checked yet has the definition in its lane. */
+function missingStarter(lane: string): string {
+  if (lane === ROOT) return 'no live worker runs workflows: start one with hf.run'
+  const workflow = lane.slice(ROOT.length + 1)
+  return `no live worker has the definition ${workflow}, whose schema checks its input: hf.register it in a worker`
 }
 
 function nameOf({ step, compensates }: ActiveStep): string {

@@ -52,7 +52,7 @@ export function workflowWork(runtime: Runtime, engine: WorkflowEngine, worker: W
   }
 }
 
-/** It was never called, so it has no effect that anybody would have to undo. */
+/** It was never called, so it has no effect to undo. */
 async function reportCalledOff({ definitions, events }: WorkflowEngine, it: CalledOff): Promise<void> {
   const { steps } = await definitions.byId(it.definition_id)
   const step = steps[it.number]?.name ?? ''
@@ -63,16 +63,20 @@ async function reportCalledOff({ definitions, events }: WorkflowEngine, it: Call
 }
 
 /**
- * The handlers that are here, and with any of them the starts of instances that begin later. Of a worker with domains: those that
+ * The handlers that are here, and with any of them the starts of instances that begin later; and the starts whose input can be
+ * checked here. Of a worker with domains: those that
  * workflows of these domains use, as far as the workflows are registered here or were given to `handle`.
  */
 function lanesOf(engine: WorkflowEngine, domains: readonly string[] | undefined): readonly string[] {
-  const { handlers, registered, handled } = engine
+  const { handlers, registered, handled, definitions } = engine
+  const unchecked = definitions.uncheckedLanes(domains)
   const names = handlers.names()
-  if (domains === undefined) return names.length === 0 && registered.size === 0 ? [] : [ROOT, ...names]
+  if (domains === undefined) {
+    return names.length + registered.size + unchecked.length === 0 ? [] : [ROOT, ...unchecked, ...names]
+  }
   const known = new Set([...registered, ...handled].filter(({ domain }) => domains.includes(domain)))
   const used = new Set([...known].flatMap((workflow) => handlersOf(workflow)))
-  return known.size === 0 ? [] : [ROOT, ...names.filter((name) => used.has(name))]
+  return known.size + unchecked.length === 0 ? [] : [ROOT, ...unchecked, ...names.filter((name) => used.has(name))]
 }
 
 function subscribe(engine: WorkflowEngine, listener: Listener | undefined, wake: () => void): () => void {
@@ -90,7 +94,7 @@ function subscribe(engine: WorkflowEngine, listener: Listener | undefined, wake:
   }
 }
 
-/** Tells, once a minute, which handlers steps wait for and no worker has. */
+/** Reports, once a minute, handlers that steps wait for and that no worker has. */
 export function workflowChores({ logger, metrics }: { logger: Logger; metrics: Metrics }): Chores {
   let missed = new Set<string>()
   return {

@@ -4,7 +4,7 @@ import { passPoint } from './living.js'
 
 /**
  * An installation in which every piece of user code that calls the outside has fault points around it: `before call charge`,
- * and `after call charge`, when its effect has taken place and nobody has heard of it yet. So a worker is killed in the middle
+ * and `after call charge`, when its effect has taken place and is not recorded yet. So a worker is killed in the middle
  * of calls too, and not only between statements of ours.
  */
 export function withCallPoints(hf: Holdfast): Holdfast {

@@ -5,8 +5,8 @@ import type { ProcessOf, TimelineEntry } from 'holdfast/types'
 export type HasHistory = ProcessOf<never> | CommandDefinition | WorkflowDefinition
 
 /**
- * What happened to one thing, in words: a line per event, and for a process or a workflow a last one that says how it stands.
- * Processes and workflows go by id or key, commands by id.
+ * The history of one piece of work as text: a line per event, and for a process or a workflow a last one with its status.
+ * Processes and workflows are named by id or key, commands by id.
  */
 export async function historyOf(hf: Holdfast, of: HasHistory, idOrKey: string): Promise<string[]> {
   if (isWorkflow(of)) {

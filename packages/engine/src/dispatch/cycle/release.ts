@@ -49,7 +49,9 @@ async function executionOf(
     const { id, definition } = await (configured === null
       ? definitions.store(target.workflow)
       : definitions.find(configured))
-    return { execType: definition.name, version: definition.version, redirected: false, definitionId: id }
+    const { name: execType, version } = definition
+    const redirected = execType !== target.workflow.name || version !== target.workflow.version
+    return { execType, version, redirected, definitionId: id }
   }
   const { name, version } = target.process
   if (configured === null || configured === name) return { execType: name, version, redirected: false }
@@ -57,8 +59,8 @@ async function executionOf(
 }
 
 /**
- * An item with which the statement fails is found by halving the batch, and fails alone. What the database is to
- * blame for is thrown: nothing was released, and the next cycle tries again.
+ * An item that makes the statement fail is found by halving the batch, and fails alone. An error of the database itself
+ * is thrown: nothing was released, and the next cycle tries again.
  */
 async function releaseOrSplit(
   parts: CycleParts,

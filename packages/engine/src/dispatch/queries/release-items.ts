@@ -14,7 +14,7 @@ export interface ReleaseRequest {
   readonly execType: string
   readonly version: number
   readonly contextVersion: number
-  /** Another process than the definition's own is started, whose state was not checked. */
+  /** Another process or workflow than the definition's own is started: its schema has not checked the context. */
   readonly redirected: boolean
   /** Of a workflow: the stored definition. */
   readonly definitionId?: number
@@ -29,7 +29,7 @@ export interface Released {
   readonly claimed: number
   readonly started: number
   readonly failed: number
-  /** There was room for no more: there may be more. */
+  /** The batch is full: more items may be due. */
   readonly full: boolean
   readonly mark: Mark | undefined
   readonly tripped: string | null

@@ -2,11 +2,11 @@ import { describe } from '../../kernel/validation/describe.js'
 import { invalidOption } from '../../kernel/validation/invalid-option.js'
 import { definedProcess, type ProcessDefinition, type ResponseSchemas } from '../../processes/index.js'
 
-/** Our own processes as what executes items: the context is the process's state. */
+/** Executes items as processes: the context is the process's initial state. */
 export interface ProcessTarget<Input = never, Result = unknown> {
   readonly kind: 'PROCESS'
   readonly process: ProcessDefinition
-  /** Never there; these carry the types. */
+  /** Carry the types for the compiler; never set at run time. */
   readonly accepts?: (input: Input) => void
   readonly returns?: Result
 }

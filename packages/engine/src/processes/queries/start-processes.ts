@@ -10,13 +10,13 @@ export interface EncodedStart {
 
 export interface StartAnswer {
   readonly id: string
-  /** Whether it was created by this call; otherwise its id or key was there already. */
+  /** Whether it was created by this call; otherwise its id or key existed already. */
   readonly created: boolean
   readonly status: Exclude<ProcessStatus, 'EXECUTING'> | 'batch closed' | 'other type'
   /** Milliseconds of the database's clock. */
   readonly now: number
   readonly deadline: number | null
-  /** Whether its starter executes it; not where it is paused. */
+  /** Whether the caller of `start` executes it; not if it is paused. */
   readonly lent: boolean
 }
 
@@ -29,7 +29,7 @@ type Row = readonly [
   lent: boolean,
 ]
 
-/** Only inserts, so any executor will do. */
+/** Only inserts, so it works with any executor. */
 export async function startProcesses(
   executor: Executor,
   starts: readonly EncodedStart[],

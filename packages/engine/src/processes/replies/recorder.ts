@@ -17,7 +17,7 @@ interface Options {
   readonly metrics: Metrics
 }
 
-/** Hands replies over to processes of sequential code: the final one is their response `@command`. */
+/** Delivers replies to processes of sequential code: the final one is their response `@command`. */
 export function createReplyRecorder(db: Database, { queue, respond, find, logger, metrics }: Options) {
   const writes: Batcher<ReplyWrite, ResponseAnswer> = createBatcher<ReplyWrite, ResponseAnswer>({
     name: 'processes.record-replies',

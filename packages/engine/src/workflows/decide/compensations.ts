@@ -68,7 +68,7 @@ export function compensationFailed(
   }
 }
 
-/** A person has to see to it; the others are undone all the same. */
+/** It needs a person; the other steps are still undone. */
 function exhausted(t: Transition, step: StepState, failure: Failure): void {
   t.dequeue(step.name, 'compensation')
   const failed = t.change(step, { status: 'FAILED', inFlight: false, failure, dlq: true })

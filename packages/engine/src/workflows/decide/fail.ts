@@ -30,7 +30,7 @@ function toDeadLetter(t: Transition, step: StepState, failure: Failure): void {
   t.write(stepEvent('dlq_created', step, { failure, ...(frozen.length === 0 ? {} : { detail: { frozen } }) }))
 }
 
-/** Nothing new is begun until a person has requeued something; what runs may finish, and is recorded. */
+/** Nothing new begins until an operator retries something; running calls may finish, and are recorded. */
 function freeze(t: Transition, step: StepState, failure: Failure): string[] {
   t.setInstance({ status: 'DLQ', failure: { step: step.name, failure } })
   const queued = t.steps().filter(({ name, status }) => status === 'PENDING' && t.plan.step(name).type === 'task')
@@ -41,7 +41,20 @@ function freeze(t: Transition, step: StepState, failure: Failure): string[] {
   return queued.map(({ name }) => name)
 }
 
-/** A dead end for the branch, the joins above included; where none of them has another branch left, for the instance. */
+/** The input does not fit the workflow: a person gives another, or cancels. In either mode, since there is nothing to undo. */
+export function refuseInput(t: Transition, failure: Failure): void {
+  const first = t.create(t.plan.start, 'PAUSED', t.input)
+  const step = t.change(first, { failure, order: t.nextOrder(), dlq: true })
+  t.setInstance({ status: 'DLQ', failure: { step: step.name, failure } })
+  t.addDeadLetter(step, 'step', failure, 'the input does not fit the schema of the workflow; nothing was called')
+  t.write(stepEvent('dlq_created', step, { failure }))
+}
+
+/** Whether `refuseInput` has stopped it: a step that was called and failed with this code has attempts. */
+export const isRefusedInput = (t: Transition, { name, attempts, failure }: StepState): boolean =>
+  name === t.plan.start && attempts === 0 && failure?.code === 'HF_INVALID_DATA'
+
+/** Ends the branch as failed, with the joins above it; if none of them has another branch left, the instance fails. */
 function passUp(t: Transition, step: StepState, failure: Failure): void {
   const { failed, place } = endure(t, step.name)
   for (const block of failed) if (block.strategy === 'any') failJoin(t, block.closer)
@@ -54,7 +67,7 @@ function passUp(t: Transition, step: StepState, failure: Failure): void {
   }
 }
 
-/** Up through the forks around a step: those that its failure makes fail too, and the branch of the first that bears it. */
+/** Up through the forks around a step: those that fail with it, and the branch of the first fork that tolerates the failure. */
 function endure(t: Transition, name: string): { readonly failed: readonly Block[]; readonly place: Place | undefined } {
   const failed: Block[] = []
   for (let place = t.plan.placeOf(name); place !== undefined; place = t.plan.placeOf(place.fork)) {

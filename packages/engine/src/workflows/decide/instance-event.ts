@@ -21,7 +21,7 @@ export type Answer = 'notDone' | 'skip' | { readonly done: Payload }
 
 /** What is known of a call that was lost, where a claim finds one. */
 export interface LostCall {
-  /** The worker can ask what became of it. */
+  /** The worker can inquire about it. */
   readonly canInquire?: boolean
   /** It uses up no attempt: it was interrupted by an orderly stop, or lost beside other work. */
   readonly uncounted?: boolean
@@ -29,7 +29,8 @@ export interface LostCall {
 
 /** What can happen to an instance. A worker reports the first nine; people cause the others. */
 export type InstanceEvent =
-  | { readonly type: 'started' }
+  /** A worker may have checked the input that nothing else has: `input` is what the schema made of it, `refused` says that it does not fit. */
+  | { readonly type: 'started'; readonly input?: Payload; readonly refused?: Failure }
   /** A worker took the queue item. If another worker had it before, that call is lost. */
   | ({ readonly type: 'claimed'; readonly step: string; readonly kind: CallKind } & LostCall)
   | { readonly type: 'completed'; readonly step: string; readonly output: Payload }

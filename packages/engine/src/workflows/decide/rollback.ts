@@ -9,7 +9,7 @@ import { isDone, type StepState } from './state.js'
 import { stepEvent, type Transition } from './transition.js'
 
 /**
- * The instance has failed. Handlers that run are aborted and awaited; what they did all the same is compensated too,
+ * The instance has failed. Running handlers are aborted and awaited; what they have done is compensated too,
  * before what ended earlier.
  */
 export function startRollback(t: Transition, step: StepState, failure: Failure): void {

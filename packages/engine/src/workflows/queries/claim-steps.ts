@@ -21,13 +21,13 @@ export interface ClaimedStep extends Claimed {
   /** What is known of the calls of the step before this one, and of those of its compensation. */
   readonly outcome: CallOutcome | null
   readonly compensationOutcome: 'refused' | 'unknown' | null
-  /** How long ago it could run. */
+  /** For how long it has been due. */
   readonly waitedMs: number
 }
 
 /** The lane of instances that begin later: any worker of workflows claims their start, which needs no handler. */
 export const ROOT = '_root_'
-/** The number of a start in that lane. Numbers below it are decisions of people that came through SQL. */
+/** The number of a start, in that lane or in one for input that is not checked yet. Numbers below it are decisions of people that came through SQL. */
 export const START = -1
 
 type Row = [

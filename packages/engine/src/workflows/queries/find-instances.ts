@@ -10,7 +10,7 @@ import { splitName } from '../../kernel/ids/name.js'
 import type { Place } from '../../kernel/model/page.js'
 import type { InstanceStatus } from '../states.js'
 
-/** An instance as it stands. */
+/** An instance as it is now. */
 export interface WorkflowRecord {
   readonly id: string
   readonly key: string | null
@@ -18,10 +18,10 @@ export interface WorkflowRecord {
   readonly type: string
   readonly version: number
   readonly status: InstanceStatus
-  /** Its domain, its definition, or a handler that it waits for, is paused: no worker takes it on. */
+  /** Its domain, its definition, or a handler that it waits for, is paused: no worker claims it. */
   readonly paused: boolean
   readonly input: unknown
-  /** What the last step answered; null until the instance is `COMPLETED`. */
+  /** The output of the last step; null until the instance is `COMPLETED`. */
   readonly output: unknown
   /** Why it failed, is being rolled back, or waits in the DLQ. */
   readonly error: {

@@ -8,7 +8,7 @@ import type { Failure } from '../../kernel/failure/classify.js'
 import type { CallKind } from '../decide/state.js'
 import type { StepStatus } from '../states.js'
 
-/** A step that has been reached, as it stands. */
+/** A step that has been reached, as it is now. */
 export interface WorkflowStepRecord {
   readonly name: string
   readonly status: StepStatus
@@ -21,17 +21,17 @@ export interface WorkflowStepRecord {
   readonly reachedAt: Date
   readonly startedAt: Date | null
   readonly endedAt: Date | null
-  /** What waits for a handler, or is with one; null where nobody has to do anything. */
+  /** The queued or running call of the step; null if there is none. */
   readonly queued: {
     readonly handler: string
     readonly kind: CallKind
     /** When it is due; while a worker has claimed it, when the lease ends. */
     readonly dueAt: Date
     readonly priority: number
-    /** The priority with what waiting has added. */
+    /** The priority including the points gained by waiting. */
     readonly shownPriority: number
     readonly leasedBy: string | null
-    /** Its handler, or the definition of its instance, is paused: no worker takes it on. */
+    /** Its handler, or the definition of its instance, is paused: no worker claims it. */
     readonly paused: boolean
     /** No worker has had this handler for two minutes. */
     readonly handlerMissing: boolean

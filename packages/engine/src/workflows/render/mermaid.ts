@@ -31,7 +31,7 @@ const lookOf: Readonly<Record<StepStatus, keyof typeof looks>> = {
 }
 
 /**
- * A workflow as a Mermaid flowchart, and with an instance how far that has come, by colours and words. Dotted
+ * A workflow as a Mermaid flowchart, and with an instance its progress, by colours and words. Dotted
  * arrows lead to compensations.
  *
  * @example
