@@ -74,6 +74,7 @@ export type {
   ProcessSettingsInput,
   ProcessSettingsRecord,
   ProcessToStart,
+  StartManyOptions,
   RespondOptions,
   ResponseSchemas,
   RetryOptions,
