@@ -49,7 +49,9 @@ async function executionOf(
     const { id, definition } = await (configured === null
       ? definitions.store(target.workflow)
       : definitions.find(configured))
-    return { execType: definition.name, version: definition.version, redirected: false, definitionId: id }
+    const { name: execType, version } = definition
+    const redirected = execType !== target.workflow.name || version !== target.workflow.version
+    return { execType, version, redirected, definitionId: id }
   }
   const { name, version } = target.process
   if (configured === null || configured === name) return { execType: name, version, redirected: false }
