@@ -215,12 +215,14 @@ export function assemble(db: Database, options: RuntimeOptions): Holdfast {
     command: (command, idOrKey) => commands.client.command(command, idOrKey),
     register(definition) {
       if (isWorkflow(definition)) {
-        workflows.engine.registered.add(definition)
+        workflows.engine.register(definition)
         return registered()
       }
       const defined = definedDispatch(definition)
-      if (defined) dispatch.registry.add(defined)
-      else processes.engine.register(definition)
+      if (defined) {
+        dispatch.registry.add(defined)
+        if ('workflow' in defined.target) workflows.engine.definitions.learn(defined.target.workflow)
+      } else processes.engine.register(definition)
       registered()
     },
     start: ((

@@ -7,6 +7,7 @@ import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, durationOption, integerOption } from '../kernel/validation/options.js'
 import { checkSchema } from '../kernel/validation/schema.js'
 import { definedProcess } from '../processes/index.js'
+import { inputSchemaOf } from '../workflows/index.js'
 import { checkSettings, type DispatchSettings } from './settings.js'
 import type { ProcessTarget } from './targets/process.js'
 import type { WorkflowTarget } from './targets/workflow.js'
@@ -26,9 +27,13 @@ export interface ProcessDispatchOptions<Input, Result = unknown> extends CommonO
   readonly target: ProcessTarget<Input, Result>
 }
 
-export interface WorkflowDispatchOptions<Schema extends StandardSchemaV1> extends CommonOptions {
-  readonly target: WorkflowTarget
-  /** Any Standard Schema; contexts are parsed once, when they are scheduled. Without one any context is taken. */
+export interface WorkflowDispatchOptions<Input, Result, Schema extends StandardSchemaV1<unknown, Input>>
+  extends CommonOptions {
+  readonly target: WorkflowTarget<Input, Result>
+  /**
+   * Any Standard Schema; contexts are parsed once, when they are scheduled. Only for a workflow without a schema for its input: the
+   * schema of the workflow is used otherwise.
+   */
   readonly context?: Schema
 }
 
@@ -76,11 +81,15 @@ export function defineDispatch<Input, Result>(
   type: string,
   options: ProcessDispatchOptions<Input, Result>,
 ): DispatchDefinition<Input, Result>
-export function defineDispatch<Schema extends StandardSchemaV1 = StandardSchemaV1>(
+export function defineDispatch<
+  Input,
+  Result,
+  Schema extends StandardSchemaV1<unknown, Input> = StandardSchemaV1<Input, Input>,
+>(
   domain: string,
   type: string,
-  options: WorkflowDispatchOptions<Schema>,
-): DispatchDefinition<StandardSchemaV1.InferInput<Schema>>
+  options: WorkflowDispatchOptions<Input, Result, Schema>,
+): DispatchDefinition<StandardSchemaV1.InferInput<Schema>, Result>
 export function defineDispatch<Schema extends StandardSchemaV1>(
   domain: string,
   type: string,
@@ -91,7 +100,7 @@ export function defineDispatch(
   type: string,
   options:
     | ProcessDispatchOptions<never>
-    | WorkflowDispatchOptions<StandardSchemaV1>
+    | WorkflowDispatchOptions<never, unknown, StandardSchemaV1<unknown, never>>
     | RemoteDispatchOptions<StandardSchemaV1>,
 ): DispatchDefinition {
   const where = `defineDispatch ${shown(domain)}/${shown(type)}`
@@ -130,5 +139,10 @@ function checkPart(where: string, option: string, value: unknown): void {
 
 function schemaOf(where: string, target: Target, context: unknown): StandardSchemaV1 | undefined {
   if ('process' in target) return definedProcess(target.process)?.stateSchema
+  const own = 'workflow' in target ? inputSchemaOf(target.workflow) : undefined
+  if (own !== undefined && context !== undefined) {
+    throw invalidOption(where, 'context', 'is the input of the workflow, which has a schema for it: leave it out')
+  }
+  if (own !== undefined) return own
   return isOwn(target) && context === undefined ? undefined : checkSchema(where, 'context', context)
 }

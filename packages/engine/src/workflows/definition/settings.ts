@@ -27,7 +27,7 @@ export interface StepOptions {
   readonly delay?: Duration
   /** How long a call may take before its AbortSignal fires and it counts as a transient failure. */
   readonly timeout?: Duration
-  /** From 0 to 100, 50 unless given; what waits gains. */
+  /** From 0 to 100; a waiting step gains. Default: 50. */
   readonly priority?: number
   /** Given to the handler as it is. */
   readonly metadata?: Metadata

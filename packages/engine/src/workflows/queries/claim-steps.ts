@@ -27,7 +27,7 @@ export interface ClaimedStep extends Claimed {
 
 /** The lane of instances that begin later: any worker of workflows claims their start, which needs no handler. */
 export const ROOT = '_root_'
-/** The number of a start in that lane. Numbers below it are decisions of people that came through SQL. */
+/** The number of a start, in that lane or in one for input that is not checked yet. Numbers below it are decisions of people that came through SQL. */
 export const START = -1
 
 type Row = [
