@@ -122,7 +122,7 @@ function isRepetition({ draft, replied }: ReplyProgress, { reply, replyId, befor
   }
   if (reply.commandId === null) return false
   const current = draft.changes.position.detail.startedId === reply.commandId
-  return current || replied.has(reply.commandId) || before.command !== undefined
+  return current || replied.has(reply.commandId) || before.earlierCommand === true
 }
 
 function keep({ draft, overBefore, late }: ReplyProgress, { reply, replyId, messageId }: Incoming): void {
