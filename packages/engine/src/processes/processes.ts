@@ -1,9 +1,11 @@
 import type { By } from '../kernel/audit/audit.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Duration } from '../kernel/duration/duration.js'
+import { HoldfastError } from '../kernel/errors.js'
 import { parseId } from '../kernel/ids/id.js'
 import { splitName } from '../kernel/ids/name.js'
 import { type Page, readCursor, toPage } from '../kernel/model/page.js'
+import { definitionOf } from '../kernel/model/work.js'
 import { knownDefinitions } from '../kernel/results/presence.js'
 import {
   checkOptions,
@@ -16,7 +18,7 @@ import {
 import { checkAttributes } from './encode-start.js'
 import type { ProcessEngine } from './engine.js'
 import { countProcesses, findProcesses, type ProcessFilter, type ProcessRecord } from './queries/find-processes.js'
-import { nameOf, type ProcessOf } from './reference.js'
+import { codeOf, nameOf, type ProcessOf } from './reference.js'
 import { configure, listSettings, type ProcessSettingsInput, type ProcessSettingsRecord } from './settings.js'
 import { processStatuses } from './states.js'
 
@@ -63,6 +65,12 @@ export interface Processes {
 
 export function createProcesses(db: Database, engine: ProcessEngine): Processes {
   const { codec, settings } = engine
+  /** Settings of a name that no program has ever used would be stored, and never be read. */
+  async function checkKnown(name: string, process: ProcessOf<never>): Promise<void> {
+    if (codeOf(process, engine.registry) || 'kind' in process) return
+    const [row] = await db.run<{ known: boolean }>(knownStatement, [name])
+    if (!row?.known) throw new HoldfastError('HF_UNKNOWN_DEFINITION', definitionOf('processes', name))
+  }
   return {
     async list(filter = {}) {
       const { limit, ...which } = checkFilter('list', filter)
@@ -80,7 +88,9 @@ export function createProcesses(db: Database, engine: ProcessEngine): Processes 
       }))
     },
     async configure(process, input, by) {
-      await configure(db, nameOf('configure', process), input, by)
+      const name = nameOf('configure', process)
+      await checkKnown(name, process)
+      await configure(db, name, input, by)
       settings.forget()
     },
     async settings(process) {
@@ -126,4 +136,12 @@ function checkFilter(operation: 'list' | 'count', all: ProcessListFilter): Proce
     after: readCursor(where, cursor),
     limit: integerOption(where, 'limit', given.limit, { min: 1, max: 1_000_000, default: 100 }),
   }
+}
+
+const knownStatement = {
+  name: 'processes.is-known',
+  text: `
+    select exists (select from holdfast.worker_definition where model = 'processes' and name = $1)
+      or exists (select from holdfast.process_setting where type = $1)
+      or exists (select from holdfast.process_detail where type = $1) as known`,
 }
