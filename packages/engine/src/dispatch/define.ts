@@ -2,9 +2,9 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Duration } from '../kernel/duration/duration.js'
 import { checkName } from '../kernel/ids/name.js'
 import { createDefined, type Defined } from '../kernel/model/defined.js'
+import { anything, declareOptions, duration, integer } from '../kernel/validation/declared.js'
 import { describe, shown } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
-import { checkOptions, durationOption, integerOption } from '../kernel/validation/options.js'
 import { checkSchema } from '../kernel/validation/schema.js'
 import { definedProcess } from '../processes/index.js'
 import { inputSchemaOf } from '../workflows/index.js'
@@ -104,7 +104,7 @@ export function defineDispatch(
     | RemoteDispatchOptions<StandardSchemaV1>,
 ): DispatchDefinition {
   const where = `defineDispatch ${shown(domain)}/${shown(type)}`
-  const given = checkOptions(where, options, ['target', 'context', 'version', 'settings', 'callTimeout'])
+  const given = checkDispatchOptions(where, options)
   checkPart(where, 'domain', domain)
   checkPart(where, 'type', type)
   const target = checkTarget(where, given.target)
@@ -116,19 +116,23 @@ export function defineDispatch(
     domain,
     type,
     name: `${domain}/${type}`,
-    version: integerOption(where, 'version', given.version, {
-      min: 1,
-      max: 1_000_000,
-      default: 'process' in target ? target.process.version : 1,
-    }),
+    version: given.version ?? ('process' in target ? target.process.version : 1),
     engine: engineOf(target),
     target,
     contextSchema: schemaOf(where, target, given.context),
-    callTimeoutMs: durationOption(where, 'callTimeout', given.callTimeout, { min: '1ms', max: '1h', default: '30s' }),
+    callTimeoutMs: given.callTimeout,
     deadline: 'process' in target ? definedProcess(target.process)?.deadline : undefined,
     settings: checkSettings(`${where}: settings`, options.settings ?? {}),
   })
 }
+
+const checkDispatchOptions = declareOptions({
+  target: anything,
+  context: anything,
+  version: integer({ min: 1, max: 1_000_000 }),
+  settings: anything,
+  callTimeout: duration({ min: '1ms', max: '1h', default: '30s' }),
+})
 
 /** Ids of executions are made of the name and join it to other parts with `:`. */
 function checkPart(where: string, option: string, value: unknown): void {

@@ -7,8 +7,9 @@ import type { Database } from '../kernel/database/database.js'
 import type { Executor } from '../kernel/database/executor.js'
 import { operatorCall } from '../kernel/database/operator-call.js'
 import { workOf, wrongStatus } from '../kernel/model/work.js'
+import { anything, boolean, declareOptions, text } from '../kernel/validation/declared.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
-import { booleanOption, checkOptions, choiceOption, textOption } from '../kernel/validation/options.js'
+import { choiceOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import type { HumanChoice, InstanceEvent } from './decide/instance-event.js'
 import type { WorkflowEngine } from './engine.js'
@@ -92,17 +93,16 @@ export function createInstanceOperations(
     async retry(on: OperatedInstance, by: By, options?: RetryOptions): Promise<void> {
       const where = 'workflow.retry'
       const actor = checkBy(where, by)
-      const given = checkOptions(where, options, ['step', 'input', 'notDone'])
-      const step = stepOption(where, given.step)
-      const notDone = booleanOption(where, 'notDone', given.notDone, { default: false })
+      const { step, notDone } = checkRetryOptions(where, options)
+      const hasInput = options !== undefined && 'input' in options
       const how = { by: actor, ...(notDone ? { answer: 'notDone' as const } : {}) }
-      const isAboutOne = 'input' in given || notDone
+      const isAboutOne = hasInput || notDone
       await operate('retry', on, async (tx, id) => {
         const failed = await failedSteps(tx, id, step)
         if (failed.length > 0) {
           if (isAboutOne) oneOf(where, failed)
-          if (!('input' in given)) return requeue(tx, id, failed, how)
-          const checked = await checkInput(tx, id, given.input)
+          if (!hasInput) return requeue(tx, id, failed, how)
+          const checked = await checkInput(tx, id, options.input)
           return requeue(tx, id, failed, { ...how, input: codec.encode(checked ?? null, { at: 'input' }) })
         }
         if (isAboutOne) await refuse(tx, 'retry', id, step)
@@ -116,8 +116,7 @@ export function createInstanceOperations(
     async complete(on: OperatedInstance, by: By, output: unknown, options?: CompleteOptions): Promise<void> {
       const where = 'workflow.complete'
       const actor = checkBy(where, by)
-      const given = checkOptions(where, options, ['step'])
-      const step = stepOption(where, given.step)
+      const { step } = checkCompleteOptions(where, options)
       const done = codec.encode(output ?? null, { at: 'output' })
       await operate('complete', on, async (tx, id) => {
         const failed = await failedSteps(tx, id, step)
@@ -128,8 +127,9 @@ export function createInstanceOperations(
   }
 }
 
-const stepOption = (where: string, step: unknown): string | undefined =>
-  step === undefined ? undefined : textOption(where, 'step', step, { max: 200 })
+const step = text({ max: 200 })
+const checkCompleteOptions = declareOptions({ step })
+const checkRetryOptions = declareOptions({ step, input: anything, notDone: boolean({ default: false }) })
 
 /** What an operator says about one call must not be applied to another. */
 function oneOf(where: string, failed: readonly string[]): string {

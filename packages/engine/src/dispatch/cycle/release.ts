@@ -77,7 +77,7 @@ async function releaseOrSplit(
   } catch (error) {
     if (isTransient(error) || (error instanceof HoldfastError && error.code === 'HF_UNKNOWN_DEFINITION')) throw error
     const { type, most } = request
-    logger.warn({ err: error, type, most }, 'a batch could not be released; looking for the item that is to blame')
+    logger.warn({ err: error, type, most }, 'a batch could not be released; searching for the item that makes it fail')
     if (most > 1) {
       return releaseOrSplit(parts, { ...request, batch: newId(), most: Math.floor(most / 2) }, from, slots)
     }
