@@ -116,7 +116,12 @@ function requeueStep(t: Transition, step: StepState, answer: Answer | undefined,
   const output = outputBy(answer, step)
   const status = output ? 'COMPLETED' : 'PENDING'
   t.write(stepEvent('dlq_requeued', { ...step, status }, { ...by, ...(Object.keys(detail).length > 0 && { detail }) }))
-  if (output) proceed(t, complete(t, { ...reset, attempts: step.attempts }, output))
+  if (output) {
+    const next = complete(t, { ...reset, attempts: step.attempts }, output)
+    // One that is skipped goes on. What is known of the effect of its calls stays: that decides about its compensation.
+    if (answer === 'skip') t.change(t.step(step.name) ?? step, { outcome: step.outcome })
+    proceed(t, next)
+  }
   for (const name of [step.name, ...resumed]) resume(t, name)
   arriveAgain(t)
 }
