@@ -1,18 +1,11 @@
 import type { By } from '../kernel/audit/audit.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Duration } from '../kernel/duration/duration.js'
-import { parseId } from '../kernel/ids/id.js'
 import { splitName } from '../kernel/ids/name.js'
-import { type Page, readCursor, toPage } from '../kernel/model/page.js'
+import { listFilter, page, uuid } from '../kernel/model/options.js'
+import { type Page, toPage } from '../kernel/model/page.js'
 import { knownDefinitions } from '../kernel/results/presence.js'
-import {
-  checkOptions,
-  choiceOption,
-  dateOption,
-  durationOption,
-  integerOption,
-  textOption,
-} from '../kernel/validation/options.js'
+import { choice, declareOptions, duration, text } from '../kernel/validation/declared.js'
 import { checkAttributes } from './encode-start.js'
 import type { ProcessEngine } from './engine.js'
 import { countProcesses, findProcesses, type ProcessFilter, type ProcessRecord } from './queries/find-processes.js'
@@ -64,13 +57,14 @@ export interface Processes {
 export function createProcesses(db: Database, engine: ProcessEngine): Processes {
   const { codec, settings } = engine
   return {
-    async list(filter = {}) {
-      const { limit, ...which } = checkFilter('list', filter)
-      return toPage(await findProcesses(db, codec, { ...which, limit: limit + 1 }), limit, placeOf)
+    async list(filter) {
+      const { cursor: after, limit, longerThan, ...which } = checkList('processes.list', filter)
+      const found = await findProcesses(db, codec, { ...which, longerThanMs: longerThan, after, limit: limit + 1 })
+      return toPage(found, limit, placeOf)
     },
-    async count(filter = {}) {
-      const { limit: _, ...which } = checkFilter('count', filter)
-      return countProcesses(db, which)
+    async count(filter) {
+      const { longerThan, ...which } = checkCount('processes.count', filter)
+      return countProcesses(db, { ...which, longerThanMs: longerThan })
     },
     async definitions() {
       return (await knownDefinitions(db, 'processes')).map(({ name, version, liveWorkers }) => ({
@@ -89,41 +83,16 @@ export function createProcesses(db: Database, engine: ProcessEngine): Processes 
   }
 }
 
-const FILTERS = [
-  'domain',
-  'type',
-  'status',
-  'key',
-  'attributes',
-  'waitingFor',
-  'batch',
-  'parent',
-  'since',
-  'until',
-  'longerThan',
-] as const satisfies readonly (keyof ProcessListFilter)[]
+const filters = {
+  ...listFilter,
+  status: choice(processStatuses),
+  attributes: checkAttributes,
+  waitingFor: text(),
+  batch: uuid,
+  parent: uuid,
+  longerThan: duration(),
+}
+const checkList = declareOptions({ ...filters, ...page })
+const checkCount = declareOptions(filters)
 
 const placeOf = ({ createdAt, id }: ProcessRecord) => ({ createdAt, id })
-
-/** Values that the database would refuse with an error of its own. */
-function checkFilter(operation: 'list' | 'count', all: ProcessListFilter): ProcessFilter {
-  const where = `processes.${operation}`
-  const given = checkOptions(where, all, operation === 'list' ? [...FILTERS, 'cursor', 'limit'] : FILTERS)
-  const { longerThan, cursor, ...filter } = all
-  choiceOption(where, 'status', given.status, processStatuses, { default: undefined })
-  for (const name of ['domain', 'type', 'waitingFor'] as const) {
-    textOption(where, name, given[name], { default: undefined })
-  }
-  checkAttributes(where, given.attributes)
-  for (const name of ['batch', 'parent'] as const) {
-    if (given[name] !== undefined) parseId(`${where}: ${name}`, given[name])
-  }
-  for (const name of ['since', 'until'] as const) dateOption(where, name, given[name], { default: undefined })
-  const longerThanMs = durationOption(where, 'longerThan', longerThan, { default: undefined })
-  return {
-    ...filter,
-    ...(longerThanMs === undefined ? {} : { longerThanMs }),
-    after: readCursor(where, cursor),
-    limit: integerOption(where, 'limit', given.limit, { min: 1, max: 1_000_000, default: 100 }),
-  }
-}
