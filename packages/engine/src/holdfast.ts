@@ -16,6 +16,7 @@ import {
   definedDispatch,
   dispatchModel,
   ItemHandle,
+  nothingBegins,
   type Scheduling,
 } from './dispatch/index.js'
 import { type By, type RecordedAuditEntry, readAudit } from './kernel/audit/audit.js'
@@ -283,7 +284,11 @@ export function assemble(db: Database, options: RuntimeOptions): Holdfast {
       }
       return worker
     },
-    pause: (subject, by) => pauseWork(db, subject, by, (kind, name) => models.some((model) => model.has(kind, name))),
+    async pause(subject, by) {
+      const wasRunning = await pauseWork(db, subject, by, (kind, name) => models.some((model) => model.has(kind, name)))
+      if ('definition' in subject) await nothingBegins(db, subject.definition)
+      return wasRunning
+    },
     resume: (subject, by) => resumeWork(db, subject, by),
     pauses: () => listPauses(db),
     auditTrail: (subject) => readAudit(db, subject),

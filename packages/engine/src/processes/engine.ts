@@ -58,6 +58,7 @@ export function createProcessEngine(
   })
   const respond = createRespond(db, { codec, registry: registries.processes, logger, metrics })
   const remotes = createRemotes(db, { commands, outgoing, codec })
+  const shared = { db, codec, writes, limiter, remotes, abortGraceMs, inquireForMs, logger, reports }
   return {
     codec,
     registry: registries.processes,
@@ -69,7 +70,6 @@ export function createProcessEngine(
     writes,
     async partsFor(definition, by) {
       const own = await settings.of(definition.name)
-      const shared = { db, codec, writes, limiter, remotes, abortGraceMs, inquireForMs, logger, reports }
       const stopSignal = by?.stop
       const stopping = () => stopSignal?.aborted === true
       return { ...shared, definition, settings: own, inStarter: by?.inStarter ?? true, stopping, stopSignal }

@@ -1,15 +1,17 @@
 import type { By } from '../kernel/audit/audit.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Duration } from '../kernel/duration/duration.js'
+import { HoldfastError } from '../kernel/errors.js'
 import { splitName } from '../kernel/ids/name.js'
 import { listFilter, page, uuid } from '../kernel/model/options.js'
 import { type Page, toPage } from '../kernel/model/page.js'
+import { definitionOf } from '../kernel/model/work.js'
 import { knownDefinitions } from '../kernel/results/presence.js'
 import { choice, declareOptions, duration, text } from '../kernel/validation/declared.js'
 import { checkAttributes } from './encode-start.js'
 import type { ProcessEngine } from './engine.js'
 import { countProcesses, findProcesses, type ProcessFilter, type ProcessRecord } from './queries/find-processes.js'
-import { nameOf, type ProcessOf } from './reference.js'
+import { codeOf, nameOf, type ProcessOf } from './reference.js'
 import { configure, listSettings, type ProcessSettingsInput, type ProcessSettingsRecord } from './settings.js'
 import { processStatuses } from './states.js'
 
@@ -56,6 +58,12 @@ export interface Processes {
 
 export function createProcesses(db: Database, engine: ProcessEngine): Processes {
   const { codec, settings } = engine
+  /** Settings of a name that no program has ever used would be stored, and never be read. */
+  async function checkKnown(name: string, process: ProcessOf<never>): Promise<void> {
+    if (codeOf(process, engine.registry) || 'kind' in process) return
+    const [row] = await db.run<{ known: boolean }>(knownStatement, [name])
+    if (!row?.known) throw new HoldfastError('HF_UNKNOWN_DEFINITION', definitionOf('processes', name))
+  }
   return {
     async list(filter) {
       const { cursor: after, limit, longerThan, ...which } = checkList('processes.list', filter)
@@ -74,7 +82,9 @@ export function createProcesses(db: Database, engine: ProcessEngine): Processes 
       }))
     },
     async configure(process, input, by) {
-      await configure(db, nameOf('configure', process), input, by)
+      const name = nameOf('configure', process)
+      await checkKnown(name, process)
+      await configure(db, name, input, by)
       settings.forget()
     },
     async settings(process) {
@@ -96,3 +106,11 @@ const checkList = declareOptions({ ...filters, ...page })
 const checkCount = declareOptions(filters)
 
 const placeOf = ({ createdAt, id }: ProcessRecord) => ({ createdAt, id })
+
+const knownStatement = {
+  name: 'processes.is-known',
+  text: `
+    select exists (select from holdfast.worker_definition where model = 'processes' and name = $1)
+      or exists (select from holdfast.process_setting where type = $1)
+      or exists (select from holdfast.process_detail where type = $1) as known`,
+}

@@ -2,6 +2,8 @@
 // the status is refused with `HF_WRONG_STATUS` and must change nothing.
 
 import { HoldfastError } from '../../kernel/errors.js'
+import { classifyFailure, type Failure } from '../../kernel/failure/classify.js'
+import { BusinessError } from '../../kernel/failure/failure-errors.js'
 import { workOf, wrongStatus } from '../../kernel/model/work.js'
 import { invalidOption } from '../../kernel/validation/invalid-option.js'
 import { instanceHasEnded, stepVerbStatuses, verbStatuses } from '../states.js'
@@ -26,9 +28,14 @@ export function decideHuman(t: Transition, name: string, decision: HumanChoice, 
   } else {
     const rejected = t.change(step, { status: 'REJECTED', order: t.nextOrder() })
     t.write(stepEvent('decision_made', rejected, { ...by, detail: { decision } }))
+    t.setInstance({ failure: { step: name, failure: rejectedBy(by) } })
     stopEverything(t, by)
   }
 }
+
+/** The record of the instance and the error of `result()` say who rejected it, and why. */
+const rejectedBy = ({ actor, reason }: By): Failure =>
+  classifyFailure(new BusinessError(`${actor} rejected it: ${reason}`, { code: 'REJECTED' }), { unknown: 'permanent' })
 
 /** Undoes what was done, and ends `CANCELLED`. A second call changes nothing. */
 export function cancel(t: Transition, by: By): void {
