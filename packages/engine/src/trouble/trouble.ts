@@ -104,7 +104,8 @@ export function createTroubles(db: Database, operators: BulkOperators): Troubles
     count: async (filter) => countTrouble(db, checkFilter('trouble.count', filter).conditions),
     async groups(filter) {
       const { conditions, limit } = checkFilter('trouble.groups', filter, { limit: 100 })
-      return groupTrouble(db, conditions, limit)
+      const { limit: _limit, ...carried } = filter ?? {}
+      return (await groupTrouble(db, conditions, limit)).map((group) => ({ ...group, filter: carried }))
     },
     async retry(which, by, options) {
       const given = checkOptions('trouble.retry', options, ['notDone'])
@@ -129,4 +130,4 @@ export function createTroubles(db: Database, operators: BulkOperators): Troubles
   }
 }
 
-const toRecord = ({ place: _place, micros: _micros, ...record }: TroubleRow): Trouble => record
+const toRecord = ({ place: _place, ...record }: TroubleRow): Trouble => record
