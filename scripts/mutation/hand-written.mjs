@@ -282,10 +282,24 @@ export const handWritten = [
     tests: [src('workflows/outcomes.test.ts')],
   },
   {
+    name: 'a refusal by an outdated state stands',
+    file: src('kernel/model/decider.ts'),
+    find: "if (decided.write !== undefined && decided.outcomes.every((outcome) => 'done' in outcome)) group.decided = decided",
+    replace: 'group.decided = decided',
+    tests: [src('kernel/model/decider.test.ts')],
+  },
+  {
+    name: 'a write of a workflow whose result was lost is not recognised',
+    file: sql('workflows-write'),
+    find: 'when asked.id = any (mine) or workflow.last_write = asked.token then 0',
+    replace: 'when asked.id = any (mine) then 0',
+    tests: [src('workflows/lost-answers.test.ts')],
+  },
+  {
     name: 'not done before and refused now counts as unknown',
     file: src('workflows/attempt.ts'),
-    find: 'if (failure.refused && before.notDone)',
-    replace: 'if (failure.refused && !before)',
+    find: 'return failure.refused && before.notDone ?',
+    replace: 'return failure.refused && !before ?',
     tests: [src('workflows/outcomes.test.ts')],
   },
   {

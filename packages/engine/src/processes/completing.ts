@@ -41,7 +41,7 @@ export async function complete(
     const answer = await operatorCall(parts.db, `complete ${process.name} ${reference}`, (tx) =>
       once(tx, parts, process, reference, by, prepared),
     ).catch(lockedAnswer)
-    // A response, a worker or another operator was faster. Read it again.
+    // A response, a worker or another operator came first. Read it again.
     if (answer.outcome !== 'changed') return answer
   }
 

@@ -17,7 +17,7 @@ import {
 import type { Answer, InstanceEvent } from './decide/instance-event.js'
 import type { WorkflowEngine } from './engine.js'
 
-/** Another operator, or the instance itself, was faster. */
+/** Another operator has acted, or the instance has continued by itself. */
 const GONE: readonly ErrorCode[] = ['HF_WRONG_STATUS', 'HF_NOT_FOUND']
 
 /** What operators do with many dead letters: the part of `hf.trouble` that is about workflows. */

@@ -35,13 +35,14 @@ import type {
   Call,
   EndOf,
   First,
-  Joined,
   JoinedBy,
   NewName,
   Typed,
   TypesOf,
   With,
   WithBranches,
+  WithJoined,
+  WithStep,
   Workflow,
 } from './typed.js'
 
@@ -147,18 +148,7 @@ export class WorkflowBuilder<Types extends BuilderTypes = BuilderTypes> implemen
     name: NewName<Name, Types['steps']>,
     handler: Handler,
     options?: StepOptions & OutputOption<Output>,
-  ): WorkflowBuilder<
-    With<
-      Types,
-      {
-        steps: Types['steps'] | Name
-        calls: Types['calls'] | Call<Handler, Types['current'], Received<Output>>
-        before: Types['current']
-        current: Received<Output>
-        first: First<Types, Name>
-      }
-    >
-  > {
+  ): WorkflowBuilder<WithStep<Types, Name, Handler, Received<Output>>> {
     const { maxAttempts, retry } = this.#head.settings
     const defaults = { maxAttempts, ...(retry === undefined ? {} : { retry }), priority: 50 }
     const call = checkCall(this.#where(name), handler, withoutOutput(options), defaults)
@@ -172,18 +162,7 @@ export class WorkflowBuilder<Types extends BuilderTypes = BuilderTypes> implemen
     name: NewName<Name, Types['steps']>,
     handler: Handler,
     options?: StepOptions & OutputOption<Output>,
-  ): WorkflowBuilder<
-    With<
-      Types,
-      {
-        steps: Types['steps'] | Name
-        calls: Types['calls'] | Call<Handler, Types['current'], Received<Output>>
-        before: Types['current']
-        current: Received<Output>
-        first: First<Types, Name>
-      }
-    >
-  > {
+  ): WorkflowBuilder<WithStep<Types, Name, Handler, Received<Output>>> {
     const given: unknown = name
     if (typeof given === 'function') {
       throw this.#invalid(undefined, 'the builder was awaited; call `build` and pass its result on')
@@ -218,12 +197,7 @@ export class WorkflowBuilder<Types extends BuilderTypes = BuilderTypes> implemen
   parallel<Name extends string, Branches extends readonly Branch<Types, Name>[]>(
     name: NewName<Name, Types['steps']>,
     ...branches: Branches
-  ): WorkflowBuilder<
-    With<
-      WithBranches<Types, Name, ReturnType<Branches[number]>>,
-      { before: Types['current']; current: Joined<ReturnType<Branches[number]>> }
-    >
-  > {
+  ): WorkflowBuilder<WithJoined<Types, Name, ReturnType<Branches[number]>>> {
     return this.#add({ name, type: 'parallel', branches: [] }, this.#branches(name, branches))
   }
 
@@ -231,12 +205,7 @@ export class WorkflowBuilder<Types extends BuilderTypes = BuilderTypes> implemen
   fork<Name extends string, Branches extends readonly Branch<Types, Name>[]>(
     name: NewName<Name, Types['steps']>,
     ...branches: Branches
-  ): WorkflowBuilder<
-    With<
-      WithBranches<Types, Name, ReturnType<Branches[number]>>,
-      { before: Types['current']; current: Joined<ReturnType<Branches[number]>> }
-    >
-  > {
+  ): WorkflowBuilder<WithJoined<Types, Name, ReturnType<Branches[number]>>> {
     return this.#add({ name, type: 'fork', branches: [] }, this.#branches(name, branches))
   }
 

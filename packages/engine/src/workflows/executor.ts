@@ -3,12 +3,13 @@
 
 import { HoldfastError } from '../kernel/errors.js'
 import type { Lease } from '../kernel/work/leases.js'
-import { type AttemptParts, type Called, createAttempt } from './attempt.js'
+import { type AttemptParts, attemptStep, type Called } from './attempt.js'
 import { inquiryBefore } from './decide/calls.js'
 import type { InstanceEvent } from './decide/instance-event.js'
 import { compensationOf } from './definition/definition.js'
+import { startOf } from './entry-check.js'
 import type { AppliedEvent } from './instance-events.js'
-import { type ClaimedStep, ROOT, START } from './queries/claim-steps.js'
+import { type ClaimedStep, START } from './queries/claim-steps.js'
 import { applyQueuedDecision } from './queued-decision.js'
 import { StepCall } from './step-call.js'
 import { claimOf } from './store/stored-instance.js'
@@ -16,14 +17,13 @@ import { claimOf } from './store/stored-instance.js'
 /** Executes a claimed step: decides first if the claim is not simply the next call, calls the handler, reports the outcome. */
 export function createStepExecutor(parts: AttemptParts) {
   const { definitions, events, handlers, aborts, logger, metrics, reports } = parts
-  const attempt = createAttempt(parts)
   const tellOfMissing = oncePer(60_000)
 
   return async function execute(item: ClaimedStep, lease: Lease<ClaimedStep>): Promise<void> {
     try {
-      if (item.type === ROOT) {
-        if (item.number < START) await applyQueuedDecision(parts, item)
-        else await events.apply({ id: item.workflowId, event: { type: 'started' } })
+      if (item.number < START) return await applyQueuedDecision(parts, item)
+      if (item.number === START) {
+        await events.apply({ id: item.workflowId, event: await startOf(parts, item) })
         return
       }
       const called = await begin(item)
@@ -72,7 +72,7 @@ export function createStepExecutor(parts: AttemptParts) {
     }
     const began = performance.now()
     const leave = aborts.join(call)
-    const event = await attempt(call, called, handler).finally(leave)
+    const event = await attemptStep(parts, call, called, handler).finally(leave)
     call.ended = true
     const outcome = call.finished ? 'completed' : (event?.type ?? 'abandoned')
     const labels = { model: 'workflows', type: item.type, outcome }

@@ -6,9 +6,7 @@ import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import { definitionOf } from '../kernel/model/work.js'
-import { describe } from '../kernel/validation/describe.js'
-import { invalidOption } from '../kernel/validation/invalid-option.js'
-import { checkOptions, durationOption } from '../kernel/validation/options.js'
+import { checkOptions, durationOption, functionOption, textOption } from '../kernel/validation/options.js'
 import type { AppliedEvent } from './instance-events.js'
 import type { InstanceEnd } from './states.js'
 
@@ -67,7 +65,7 @@ export function createHooks(logger: Logger) {
 
   function tell(name: string, call: () => void | Promise<void> | undefined): void {
     const failed = (error: unknown) =>
-      logger.error({ err: error, hook: name }, 'a workflow hook failed; what it was told of stands')
+      logger.error({ err: error, hook: name }, 'a workflow hook failed; the committed change is not affected')
     try {
       Promise.resolve(call()).catch(failed)
     } catch (error) {
@@ -143,16 +141,10 @@ const within = (limitMs: number, code: () => void | Promise<void> | undefined) =
 /** The time limit of the hooks that are called before a step. */
 function check(hooks: WorkflowHooks): number {
   const given = checkOptions('workflows.use', hooks, HOOKS)
+  textOption('workflows.use', 'name', given.name, { default: undefined })
   for (const name of HOOKS) {
-    if (name === 'timeout') continue
-    const value = given[name]
-    const wanted = name === 'name' ? 'string' : 'function'
-    if (value === undefined || typeof value === wanted) continue
-    throw invalidOption(
-      'workflows.use',
-      name,
-      `must be a ${wanted === 'string' ? 'text' : wanted}, not ${describe(value)}`,
-    )
+    if (name !== 'name' && name !== 'timeout')
+      functionOption('workflows.use', name, given[name], { default: undefined })
   }
   return durationOption('workflows.use', 'timeout', given.timeout, { min: '1ms', max: '1d', default: '10s' })
 }

@@ -79,10 +79,10 @@ export const stepVerbStatuses = {
  *     PENDING --> PAUSED: frozen
  *     PENDING --> COMPLETED: a join fires
  *     PENDING --> FAILED: every branch of an `any` join failed
- *     PAUSED --> PENDING: requeued, or thawed
- *     PAUSED --> RUNNING: thawed (parallel)
- *     PAUSED --> WAITING_DECISION: thawed (human)
- *     PAUSED --> COMPLETED: thawed (condition, fork, join, save point); a person says that it was done
+ *     PAUSED --> PENDING: requeued, or unfrozen
+ *     PAUSED --> RUNNING: unfrozen (parallel)
+ *     PAUSED --> WAITING_DECISION: unfrozen (human)
+ *     PAUSED --> COMPLETED: unfrozen (condition, fork, join, save point); a person says that it was done
  *     PAUSED --> FAILED: if it had failed for good: cancel, abort, lost to another branch
  *     WAITING_DECISION --> CONFIRMED: a person confirms
  *     WAITING_DECISION --> REJECTED: a person rejects

@@ -1,13 +1,8 @@
 // The types that the builder carries along: what each step receives and returns, and what handlers and starters must therefore give.
-// No code. `define.ts`, `registering.ts` and `client.ts` use them.
+// Nothing of it exists at run time, where a workflow is plain data. `define.ts`, `registering.ts` and `client.ts` use them.
 
 import type { StepHandler } from './context.js'
 import type { JoinStrategy, WorkflowDefinition } from './definition/definition.js'
-
-/**
- * What the compiler knows of a workflow: the builder adds to it with every step. Nothing of it exists at run time, where a workflow
- * is plain data.
- */
 
 /** A call that a workflow makes. `undone` is what a compensation finds in `ctx.output`: the output of the step that it undoes. */
 interface CallType {
@@ -84,6 +79,24 @@ export type WithBranches<Types extends BuilderTypes, Name extends string, Branch
     humans: Types['humans'] | TypesOf<Branch>['humans']
     first: First<Types, Name>
   }
+>
+
+/** What a step adds that a handler does. */
+export type WithStep<Types extends BuilderTypes, Name extends string, Handler extends string, Output> = With<
+  Types,
+  {
+    steps: Types['steps'] | Name
+    calls: Types['calls'] | Call<Handler, Types['current'], Output>
+    before: Types['current']
+    current: Output
+    first: First<Types, Name>
+  }
+>
+
+/** What branches add whose outputs the next step is given. */
+export type WithJoined<Types extends BuilderTypes, Name extends string, Branch> = With<
+  WithBranches<Types, Name, Branch>,
+  { before: Types['current']; current: Joined<Branch> }
 >
 
 /** What is known of a built workflow. */

@@ -32,7 +32,7 @@ const TRANSIENT_STATES: Readonly<Record<string, string>> = {
 
 /** What Node's sockets and resolver report. */
 const TRANSIENT_SYSTEM_ERRORS: Readonly<Record<string, string>> = {
-  ECONNREFUSED: 'nobody listens yet, or any more',
+  ECONNREFUSED: 'nothing listens on the port',
   ECONNRESET: 'the other side dropped the connection',
   ECONNABORTED: 'the connection was aborted on our side',
   EPIPE: 'written to a connection that the other side had closed',

@@ -3,15 +3,13 @@
 // in `forward.ts`, `undoing.ts`, `operating.ts` and `time-limits.ts`, which all work on one `Draft`. A reply must take
 // effect at most once.
 
-import type { Codec, Encoded } from '../../kernel/codec/codec.js'
+import type { Encoded } from '../../kernel/codec/codec.js'
 import { PermanentError } from '../../kernel/failure/failure-errors.js'
-import type { RecordedFailure } from '../history.js'
-import type { CompletedCommand, ManagedProcess, SentBefore } from '../queries/read-managed.js'
+import type { ManagedProcess, SentBefore } from '../queries/read-managed.js'
 import type { StoredReply } from '../replies/message.js'
-import { hasEnded, type ProcessStatus } from '../states.js'
-import { type CommandSent, Draft, type KeptReply, type ManagedEvent } from './draft.js'
-import { takeNext } from './forward.js'
-import type { Handlers } from './handlers.js'
+import { hasEnded } from '../states.js'
+import { type Changes, type CommandSent, Draft, type DraftOptions, type KeptReply, type ManagedEvent } from './draft.js'
+import { begin, takeNext } from './forward.js'
 import { patchWithUnappliedReplies, recordLateReply } from './late-replies.js'
 import { applyFinalReply, applyOperatorRequest, keepWaiting } from './operating.js'
 import { troubleOf } from './step-reply.js'
@@ -28,23 +26,8 @@ export interface Incoming {
   readonly before: SentBefore
 }
 
-export interface DecisionInput {
-  readonly managed: ManagedProcess
+export interface DecisionInput extends DraftOptions {
   readonly replies: readonly Incoming[]
-  readonly completed: readonly CompletedCommand[]
-  readonly handlers: Handlers
-  readonly codec: Codec
-  readonly refused?: { readonly commandId: string; readonly error: unknown } | undefined
-}
-
-interface Resting {
-  readonly status: Exclude<ProcessStatus, 'EXECUTING'>
-  readonly ended: boolean
-  readonly error: RecordedFailure | undefined
-  readonly waitingFor: { readonly step: string; readonly occurrence: number }
-  /** When the process is due, whether or not a reply has come. */
-  readonly dueAt: number | undefined
-  readonly timeoutAt: number | undefined
 }
 
 export interface Decision {
@@ -52,7 +35,13 @@ export interface Decision {
   readonly keep: readonly KeptReply[]
   readonly state: Encoded | undefined
   readonly seen: number
-  readonly suspension: Resting
+  /** How the process waits or has ended. */
+  readonly suspension: Pick<Changes, 'status' | 'ended' | 'error'> & {
+    readonly waitingFor: { readonly step: string; readonly occurrence: number }
+    /** When the process is due, whether or not a reply has come. */
+    readonly dueAt: number | undefined
+    readonly timeoutAt: number | undefined
+  }
   /** False where nothing but the queue changes, or replies are only kept. */
   readonly moves: boolean
   /** What came after the end of the process. */
@@ -75,6 +64,7 @@ export function decide(input: DecisionInput): Decision {
   const overBefore = hasEnded(managed.status)
   const progress: ReplyProgress = { draft, overBefore, replied: new Set(), ignored: [], late: [] }
   if (!overBefore && managed.cancel === 'PLAIN') draft.end('CANCELLED')
+  if (isUnbegun(managed)) begin(draft)
   for (const incoming of input.replies) applyReply(progress, incoming)
   if (!overBefore) {
     if (!draft.changes.ended && draft.changes.send === undefined) applyOperatorRequest(draft)
@@ -85,6 +75,10 @@ export function decide(input: DecisionInput): Decision {
   if (overBefore || draft.changes.ended) patchWithUnappliedReplies(draft)
   return toDecision(progress)
 }
+
+/** Started through SQL: no program with its handlers has seen it yet. */
+const isUnbegun = ({ last, status, cancel }: ManagedProcess): boolean =>
+  last.seq === 0 && status === 'PENDING' && cancel === null
 
 interface ReplyProgress {
   readonly draft: Draft
@@ -128,7 +122,7 @@ function isRepetition({ draft, replied }: ReplyProgress, { reply, replyId, befor
   }
   if (reply.commandId === null) return false
   const current = draft.changes.position.detail.startedId === reply.commandId
-  return current || replied.has(reply.commandId) || before.command !== undefined
+  return current || replied.has(reply.commandId) || before.earlierCommand === true
 }
 
 function keep({ draft, overBefore, late }: ReplyProgress, { reply, replyId, messageId }: Incoming): void {

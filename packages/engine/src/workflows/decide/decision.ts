@@ -34,7 +34,7 @@ export interface Call {
   /** The number of this call of the handler, from 1. */
   readonly attempt: number
   /**
-   * Ask first what became of an earlier call that must not be repeated, and call the handler only if that was not
+   * Inquire first about an earlier call that must not be repeated, and call the handler only if that was not
    * done; `only`: no call is left, whatever it returns.
    */
   readonly inquire?: 'first' | 'only'

@@ -39,7 +39,7 @@ export interface WorkflowDefinition {
   readonly version: number
   /** A step that failed for good waits for a person instead of being undone. */
   readonly dlq: boolean
-  /** How long a worker holds a step before it must say that it is still there; the worker's own unless given. */
+  /** How long a step stays claimed without a heartbeat. Default: the lease of the worker. */
   readonly lease?: number
   readonly steps: readonly StepDefinition[]
 }
@@ -54,7 +54,7 @@ export interface CallSettings {
   readonly delay: number
   readonly timeout?: number
   readonly priority: number
-  /** Called again only after it was refused, or after `inquire` answered that it was not done. */
+  /** Called again only after it was refused, or after `inquire` returned that it was not done. */
   readonly nonIdempotent: boolean
   readonly metadata?: Metadata
 }
