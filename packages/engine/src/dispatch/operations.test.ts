@@ -227,3 +227,23 @@ test('K-23 a locked item is refused within five seconds and does not change late
   expect(await get(Settlement, 'PAY-1')).toMatchObject({ status: 'READY' })
   expect(await bus.hf.dispatch.settings(Settlement)).toMatchObject({ enabled: true })
 })
+
+test('K-23 many locked items are refused together within five seconds, and the others are changed', async () => {
+  const { Settlement, domain } = settlement()
+  await bus.hf.schedule(Settlement, items(80))
+  const other = new pg.Client({ connectionString: bus.connectionString })
+  await other.connect()
+  try {
+    await other.query('begin')
+    await other.query(
+      `select from holdfast.dispatch_item where item_type = $1 and right(item_id, 1) <> '0' for update`,
+      [Settlement.name],
+    )
+    const results = await endsWithin(5_000, bus.hf.dispatch.cancelMany(Settlement, { status: 'READY' }, by))
+    expect(results.filter(({ code }) => code === 'HF_BUSY')).toHaveLength(72)
+    expect(results.filter(({ outcome }) => outcome === 'done')).toHaveLength(8)
+  } finally {
+    await other.end()
+  }
+  expect(await bus.hf.dispatch.count({ domain, status: 'READY' })).toBe(72)
+})

@@ -1,7 +1,14 @@
 import { type By, checkBy } from '../kernel/audit/audit.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
-import { lockedByOther, operatorCall, operatorCallForMany } from '../kernel/database/operator-call.js'
+import type { Executor } from '../kernel/database/executor.js'
+import {
+  createLockBudget,
+  type LockBudget,
+  lockedByOther,
+  operatorCall,
+  operatorCallForMany,
+} from '../kernel/database/operator-call.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { BulkResult } from '../kernel/model/bulk.js'
 import type { CancelOptions } from '../kernel/model/handle.js'
@@ -17,6 +24,7 @@ import { encodeContext } from './encode-context.js'
 import {
   findExecution,
   findItemIds,
+  findLockedItems,
   type ItemChange,
   type ItemOperation,
   type OwnExecution,
@@ -71,13 +79,15 @@ interface Operated {
   readonly outcome: 'done' | 'unknown' | 'locked' | DispatchStatus
   /** Why the execution could not be cancelled. */
   readonly problem?: string
+  /** Why nothing was done, if the database refused it. */
+  readonly error?: HoldfastError
 }
 
 /** A verb that is ready to be applied. */
 export interface PreparedOperation {
   readonly itemType: string
   readonly verb: keyof typeof verbStatuses
-  apply(keys: readonly string[]): Promise<readonly Operated[]>
+  apply(keys: readonly string[], budget?: LockBudget): Promise<readonly Operated[]>
 }
 
 export type ItemOperations = ReturnType<typeof createItemOperations>
@@ -98,11 +108,19 @@ export function createItemOperations(db: Database, codec: Codec, executions: Exe
     const itemType = itemTypeOf(verb, dispatch)
     const asked = { operation, itemType, ...(change ? { change } : {}) }
     const actor = checkBy(verb, by)
-    const operate = async (keys: readonly string[]) => {
-      const { answers, busy } = await operatorCallForMany(db, `${verb} of ${itemType}`, keys, (tx, some) =>
-        operateItems(tx, { ...asked, ids: some }, actor),
-      )
-      return [...answers, ...busy.map((key) => ({ key, outcome: 'locked' as const, executionId: null }))]
+    const work = async (tx: Executor, keys: readonly string[], locked: 'wait' | 'skip') => {
+      const others = new Set(locked === 'skip' ? await findLockedItems(tx, itemType, keys) : [])
+      return operateItems(tx, { ...asked, ids: keys.filter((key) => !others.has(key)) }, actor)
+    }
+    const operate = async (keys: readonly string[], budget?: LockBudget) => {
+      const { answers, refused } = await operatorCallForMany(db, `${verb} of ${itemType}`, keys, work, budget)
+      const answered = new Set(answers.map(({ key }) => key))
+      const others = keys.filter((key) => !answered.has(key))
+      const refusal = (key: string) => {
+        const error = refused.get(key)
+        return { key, outcome: 'locked' as const, executionId: null, ...(error ? { error } : {}) }
+      }
+      return [...answers, ...others.map(refusal)]
     }
     return { itemType, verb, actor, operate }
   }
@@ -137,10 +155,10 @@ export function createItemOperations(db: Database, codec: Codec, executions: Exe
       return {
         itemType,
         verb,
-        async apply(keys) {
+        async apply(keys, budget) {
           const operated: Operated[] = []
-          for (const { key, outcome, executionId } of await operate(keys)) {
-            if (outcome !== 'DISPATCHED' || executionId === null) operated.push({ key, outcome })
+          for (const { key, outcome, executionId, ...more } of await operate(keys, budget)) {
+            if (outcome !== 'DISPATCHED' || executionId === null) operated.push({ key, outcome, ...more })
             else operated.push({ key, ...(await cancelExecution(dispatch, itemType, executionId, actor, compensate)) })
           }
           return operated
@@ -181,31 +199,33 @@ export function createItemOperations(db: Database, codec: Codec, executions: Exe
       if (refused) throw refused
     },
 
-    /** The named items, or those that match, in chunks; items that a chunk has changed no longer match. */
+    /** The named items, or those that match when it begins, in chunks. Nothing is done before all of them are known. */
     async many(operation: PreparedOperation, which: unknown): Promise<readonly BulkResult[]> {
+      const keys = Array.isArray(which) ? which.map(String) : await matching(operation.itemType, which)
+      const budget = createLockBudget()
       const results: BulkResult[] = []
-      const apply = async (keys: readonly string[]) => {
-        for (const operated of await operation.apply(keys)) results.push(resultOf(operation, operated))
+      for (const chunk of chunksOf(keys, CHUNK)) {
+        for (const operated of await operation.apply(chunk, budget)) results.push(resultOf(operation, operated))
       }
-      if (Array.isArray(which)) {
-        for (const keys of chunksOf(which.map(String), CHUNK)) await apply(keys)
-        return results
-      }
-      const { itemType } = operation
-      const fits = { itemType, ...checkSelection(which) }
-      for (let after = ''; ; ) {
-        const keys = await findItemIds(db, fits, after, CHUNK)
-        if (keys.length > 0) await apply(keys)
-        if (keys.length < CHUNK) return results
-        after = keys.at(-1) ?? ''
-      }
+      return results
     },
+  }
+
+  async function matching(itemType: string, which: unknown): Promise<readonly string[]> {
+    const fits = { itemType, ...checkSelection(which) }
+    const found: string[] = []
+    for (;;) {
+      const keys = await findItemIds(db, fits, found.at(-1) ?? '', CHUNK)
+      found.push(...keys)
+      if (keys.length < CHUNK) return found
+    }
   }
 }
 
 function refusalOf({ itemType, verb }: PreparedOperation, operated: Operated): HoldfastError | undefined {
-  const { key, outcome, problem } = operated
+  const { key, outcome, problem, error } = operated
   if (outcome === 'done') return undefined
+  if (error) return error
   if (outcome === 'unknown') return notFound('dispatch', itemType, key)
   if (outcome === 'locked') return lockedByOther(`item ${key} of ${itemType}`)
   const work = workOf('dispatch', itemType, key)

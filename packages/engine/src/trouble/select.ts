@@ -81,11 +81,7 @@ function after(
 }
 
 async function byIds(db: Database, where: string, ids: readonly string[]): Promise<Selection> {
-  const keys: TroubleKey[] = []
-  for (let from = 0; from < ids.length; from += PAGE) {
-    keys.push(...(await read(where, () => findByIds(db, ids.slice(from, from + PAGE)))))
-  }
-  const byId = grouped(keys, ({ id }) => id)
+  const byId = grouped(await readByIds(db, where, ids), ({ id }) => id)
   const found: TroubleKey[] = []
   const missing: { id: string; error: HoldfastError }[] = []
   for (const id of ids) {
@@ -98,20 +94,25 @@ async function byIds(db: Database, where: string, ids: readonly string[]): Promi
   return { found, missing }
 }
 
-function findByIds(db: Database, ids: readonly string[]): Promise<TroubleKey[]> {
-  const builder = new ConditionBuilder()
-  builder.addIds(ids)
-  return findKeys(db, builder, ALL)
+async function readByIds(db: Database, where: string, ids: readonly string[]): Promise<TroubleKey[]> {
+  const keys: TroubleKey[] = []
+  for (let from = 0; from < ids.length; from += PAGE) {
+    const builder = new ConditionBuilder()
+    builder.addIds(ids.slice(from, from + PAGE))
+    keys.push(...(await read(where, () => findKeys(db, builder, ALL))))
+  }
+  return keys
 }
 
 /** The same as keys, for what must be known of them besides: records do not have it. */
-export async function keysOf(db: Database, references: readonly TroubleReference[]): Promise<TroubleKey[]> {
-  const keys = await findByIds(
-    db,
-    references.map(({ id }) => id),
-  )
+export async function keysOf(
+  db: Database,
+  where: string,
+  references: readonly TroubleReference[],
+): Promise<TroubleKey[]> {
+  const ids = references.map(({ id }) => id)
   const wanted = new Set(references.map(identityOf))
-  return keys.filter((key) => wanted.has(identityOf(key)))
+  return (await readByIds(db, where, [...new Set(ids)])).filter((key) => wanted.has(identityOf(key)))
 }
 
 export const identityOf = ({ model, domain, type, id, step, failureId }: TroubleReference): string =>

@@ -39,6 +39,12 @@ export async function operateItems(
   return executor.run<OperatedItem>(operateStatement, [operation, itemType, ids, JSON.stringify(change), actor, reason])
 }
 
+/** The items that another transaction has locked; all others are locked by this one. */
+export async function findLockedItems(executor: Executor, itemType: string, ids: readonly string[]): Promise<string[]> {
+  const rows = await executor.run<{ id: string }>(lockedStatement, [itemType, ids])
+  return rows.map(({ id }) => id)
+}
+
 /** Ids of the items that match, in order, beginning after a given one. */
 export async function findItemIds(
   executor: Executor,
@@ -78,6 +84,21 @@ const operateStatement = {
   text: `
     select "itemId" as key, outcome, "executionId"
     from holdfast.operate_dispatch_items($1, $2, $3::text[], $4::text::jsonb, $5, $6)`,
+}
+
+const lockedStatement = {
+  name: 'dispatch.find-locked-items',
+  text: `
+    with free as materialized (
+      select item_id
+      from holdfast.dispatch_item
+      where item_type = $1 and item_id = any ($2::text[])
+      order by item_id
+      for no key update skip locked
+    )
+    select item_id as id
+    from holdfast.dispatch_item
+    where item_type = $1 and item_id = any ($2::text[]) and item_id not in (select item_id from free)`,
 }
 
 const findStatement = {

@@ -59,13 +59,31 @@ test('K-23 an operator’s call on a locked row is refused with HF_BUSY within 5
 
 test('K-23 of many items only the locked ones are refused', async () => {
   const letGo = await holdRow(3)
-  const { answers, busy } = await operatorCallForMany(db, 'finish', [1, 2, 3, 4, 5, 6, 7, 8], (tx, ids) =>
+  const { answers, refused } = await operatorCallForMany(db, 'finish', [1, 2, 3, 4, 5, 6, 7, 8], (tx, ids) =>
     finishing(ids)(tx),
   )
   expect(answers.map(({ id }) => id).toSorted((a, b) => a - b)).toEqual([1, 2, 4, 5, 6, 7, 8])
-  expect(busy).toEqual([3])
+  expect([...refused].map(([id, { code }]) => [id, code])).toEqual([[3, 'HF_BUSY']])
   await letGo()
   expect(await doneIds()).toEqual([1, 2, 4, 5, 6, 7, 8])
+})
+
+test('K-23 of many items those that were done are reported, although the others failed', async () => {
+  const letGo = await holdRow(3)
+  const { answers, refused } = await operatorCallForMany(db, 'finish', [1, 2, 3, 4, 5, 6, 7, 8], async (tx, ids) => {
+    if (ids.length === 4 && ids.includes(5)) await tx.run({ name: 'broken', text: 'select 1 / 0' })
+    return finishing(ids)(tx)
+  })
+  await letGo()
+  expect(await doneIds()).toEqual([1, 2, 4])
+  expect(answers.map(({ id }) => id)).toEqual([1, 2, 4])
+  expect([...refused].map(([id, { code }]) => [id, code])).toEqual([
+    [3, 'HF_BUSY'],
+    [5, 'HF_DATABASE_ERROR'],
+    [6, 'HF_DATABASE_ERROR'],
+    [7, 'HF_DATABASE_ERROR'],
+    [8, 'HF_DATABASE_ERROR'],
+  ])
 })
 
 test('K-23 an operator’s call ends within 5 s while no connection is free, and does not take effect later', async () => {

@@ -1,6 +1,7 @@
 import { formatDuration } from '../duration/duration.js'
 import { HoldfastError } from '../errors.js'
 import { createBackoff } from '../retry/backoff.js'
+import { codedError } from './coded.js'
 import type { Database } from './database.js'
 import type { Executor } from './executor.js'
 import { codeOf, isTransient, outcomeUnknown } from './transient.js'
@@ -79,7 +80,7 @@ export const createLockBudget = (): LockBudget => ({ left: LOCK })
 /**
  * The same for many items at once. A locked item does not keep the others from being done: after a short wait the work is told to skip
  * what is locked, and returns nothing for it. Work that still meets a lock is halved until the budget is used up. Returns what the work
- * returned, and the items that are locked.
+ * returned, and why the other items were refused: what has been done is never lost by an error of the rest.
  */
 export async function operatorCallForMany<Item, Answer>(
   db: Database,
@@ -87,23 +88,29 @@ export async function operatorCallForMany<Item, Answer>(
   items: readonly Item[],
   work: (tx: Executor, items: readonly Item[], locked: 'wait' | 'skip') => Promise<readonly Answer[]>,
   budget: LockBudget = createLockBudget(),
-): Promise<{ readonly answers: readonly Answer[]; readonly busy: readonly Item[] }> {
+): Promise<{ readonly answers: readonly Answer[]; readonly refused: ReadonlyMap<Item, HoldfastError> }> {
   const answers: Answer[] = []
-  const busy: Item[] = []
+  const refused = new Map<Item, HoldfastError>()
+  let away: HoldfastError | undefined
+  const refuse = (part: readonly Item[], error: HoldfastError) => {
+    for (const item of part) refused.set(item, error)
+    if (error.code === 'HF_DATABASE_UNAVAILABLE') away = error
+  }
   async function call(part: readonly Item[], locked: 'wait' | 'skip'): Promise<void> {
+    if (away) return refuse(part, away)
+    const began = performance.now()
     const most = items.length === 1 ? LOCK : SHORT_LOCK
     const lockMs = Math.max(LAST_LOCK, Math.min(most, budget.left))
     try {
       answers.push(...(await operatorCall(db, operation, (tx) => work(tx, part, locked), { lockMs })))
       return
-    } catch (error) {
-      if (!(error instanceof HoldfastError && error.code === 'HF_BUSY')) throw error
+    } catch (thrown) {
+      const error = codedError(thrown, db.schema, operation, performance.now() - began)
+      if (!(error instanceof HoldfastError)) throw error
+      if (error.code !== 'HF_BUSY') return refuse(part, error)
       const met = codeOf(error.cause) === LOCK_NOT_AVAILABLE
       if (met) budget.left -= lockMs
-      if (part.length === 1 || (met && locked === 'skip' && budget.left <= 0)) {
-        busy.push(...part)
-        return
-      }
+      if (part.length === 1 || (met && locked === 'skip' && budget.left <= 0)) return refuse(part, error)
       if (met && locked === 'wait') return call(part, 'skip')
     }
     const middle = Math.ceil(part.length / 2)
@@ -111,7 +118,7 @@ export async function operatorCallForMany<Item, Answer>(
     await call(part.slice(middle), locked)
   }
   await call(items, budget.left > 0 ? 'wait' : 'skip')
-  return { answers, busy }
+  return { answers, refused }
 }
 
 /** Waiting for a connection of an exhausted pool cannot be cancelled; the transaction ends by itself when it gets one. */

@@ -115,12 +115,13 @@ export function createBulk(db: Database, { model, atOnce, troubles, prepare }: B
             .map((item) => ({ item, refused: notInTrouble(model, of, item.id) })),
         ]
       }
-      const { answers } = await operatorCallForMany(db, `${call.verb} ${model} of ${name}`, items, work, budget)
+      const operation = `${call.verb} ${model} of ${name}`
+      const { answers, refused } = await operatorCallForMany(db, operation, items, work, budget)
       for (const { committed } of answers) committed?.()
       const known = new Map(answers.map((answer) => [answer.item, answer]))
       return items.map((item) => {
         const answer = known.get(item)
-        return answer ? answer.refused : lockedByOther(`${call.verb} ${name} ${item.id}`)
+        return answer ? answer.refused : (refused.get(item) ?? lockedByOther(`${call.verb} ${name} ${item.id}`))
       })
     },
   }
