@@ -45,7 +45,8 @@ export function createProcessBulk(db: Database, { codec, registry, logger, repor
       return ids.map((id) => {
         const answer = known.get(id) ?? { reference: id, outcome: 'busy', actual: null }
         const refused = refusalOf(call.verb === 'skip' ? 'retry' : call.verb, name, inTrouble(answer))
-        if (!refused && call.verb === 'complete') reports.ended({ model: 'processes', domain, type }, 'completed')
+        if (answer.outcome === 'done' && call.verb === 'complete')
+          reports.ended({ model: 'processes', domain, type }, 'completed')
         return refused
       })
     },

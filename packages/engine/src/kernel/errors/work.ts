@@ -82,6 +82,16 @@ export const workErrors = {
     (d) => `${workName(d)} has no failed step that can be skipped: ${d.problem}`,
     'Nothing was changed. Complete it with its result, or cancel it.',
   ),
+  HF_CANNOT_COMPLETE: entry<Work & { problem: string }>(
+    409,
+    (d) => `${workName(d)} cannot be completed by hand: ${d.problem}`,
+    'Nothing was changed. Do what the message says, or cancel it.',
+  ),
+  HF_CANNOT_RETRY: entry<Work & { problem: string }>(
+    409,
+    (d) => `a retry of ${workName(d)} would change nothing: ${d.problem}`,
+    'Nothing was changed. Do what the message says, or cancel it.',
+  ),
   HF_NOT_IN_TROUBLE: entry<Work>(409, (d) => `${workName(d)} does not need a person`, NOT_IN_TROUBLE),
   HF_UNKNOWN_TROUBLE: entry<{ id: string }>(404, (d) => `nothing with the id ${d.id} needs a person`, NOT_IN_TROUBLE),
   HF_AMBIGUOUS_TROUBLE: entry<{ id: string; found: string }>(
