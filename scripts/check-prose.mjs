@@ -1,14 +1,15 @@
-// Checks the English of comments, messages, docs and names: spelling, words that the glossary of CONTRIBUTING.md replaces,
-// and rule ids where users read (JSDoc, guides). `npm run check` runs it; `npm run check:prose -- <path>…` checks these paths
+// Checks the English of comments, messages, docs, names and titles of tests: spelling, words that the glossary of
+// CONTRIBUTING.md replaces, and rule ids where users read (JSDoc, guides). `npm run check` runs it; `npm run check:prose -- <path>…` checks these paths
 // whether or not they are covered yet, which is how a folder is made ready for scripts/prose/covered.mjs.
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { bannedWords } from './prose/banned.mjs'
 import { covered } from './prose/covered.mjs'
 import { exceptions } from './prose/exceptions.mjs'
-import { namesOf, proseOf } from './prose/extract.mjs'
+import { namesOf, proseOf, titlesOf } from './prose/extract.mjs'
 import { createSpelling } from './prose/spelling.mjs'
 
+const TESTS = /\.test\.ts$/
 const RULE_ID = /\b[A-Z]-\d{2}\b/
 const GUIDES = /^(README\.md|docs\/guides\/)/
 
@@ -24,12 +25,19 @@ function problemsOf(file) {
     if (exception) used.add(exception)
     else found.push(`${file}:${line}: ${text}`)
   }
-  for (const { line, text, isJsDoc } of proseOf(file, source)) {
+  const checkWords = (line, text) => {
     for (const { pattern, term } of banned) {
       for (const [word] of text.matchAll(pattern)) {
         report(line, word.toLowerCase(), `"${word}" is not in our vocabulary (see "${term}" in CONTRIBUTING.md)`)
       }
     }
+  }
+  if (TESTS.test(file)) {
+    for (const { line, text } of titlesOf(file, source)) checkWords(line, text)
+    return found
+  }
+  for (const { line, text, isJsDoc } of proseOf(file, source)) {
+    checkWords(line, text)
     for (const word of spelling.misspelled(text)) report(line, word, `"${word}" is not in the dictionary`)
     const rule = isJsDoc || GUIDES.test(file) ? RULE_ID.exec(text)?.[0] : undefined
     if (rule)

@@ -1,6 +1,6 @@
 /**
- * Files and folders whose English is checked, as patterns of `git ls-files`. A folder is added when it is clean. Titles of tests
- * are sentences about rules of the specification and are not checked yet.
+ * Files and folders whose English is checked, as patterns of `git ls-files`. A folder is added when it is clean. Of tests only
+ * the titles are checked.
  */
 export const covered = [
   'CONTRIBUTING.md',
@@ -15,7 +15,7 @@ export const covered = [
   'packages/engine/src',
   'packages/testing/src',
   'packages/embedded/src',
-  ':(exclude)*.test.ts',
+  'test/src/**/*.test.ts',
   ':(exclude)*.fixture.ts',
   // A landed migration of the example is not edited.
   ':(exclude)examples/payments/sql/0002_execution.sql',

@@ -7,6 +7,29 @@ export function proseOf(file, source) {
   return file.endsWith('.sql') ? proseOfSql(source) : proseOfCode(file, source)
 }
 
+/** The titles of tests and of their groups. */
+export function titlesOf(file, source) {
+  const tree = ts.createSourceFile(file, source, ts.ScriptTarget.Latest, true)
+  const titles = []
+  const visit = (node) => {
+    const [title] = ts.isCallExpression(node) && isTest(node) ? node.arguments : []
+    if (title && ts.isStringLiteralLike(title)) {
+      const line = tree.getLineAndCharacterOfPosition(title.getStart(tree)).line + 1
+      titles.push({ line, text: withoutCode(title.text) })
+    }
+    ts.forEachChild(node, visit)
+  }
+  visit(tree)
+  return titles
+}
+
+/** `test('…')`, `it.each(…)('…')` and the like. */
+function isTest({ expression }) {
+  let root = expression
+  while (ts.isCallExpression(root) || ts.isPropertyAccessExpression(root)) root = root.expression
+  return ts.isIdentifier(root) && /^(test|it|describe)$/.test(root.text)
+}
+
 /** Names that others read: the file's, and what it exports. */
 export function namesOf(file, source) {
   const name = basename(file)

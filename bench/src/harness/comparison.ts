@@ -24,7 +24,7 @@ interface Contender {
 }
 
 /**
- * Whom everybody is compared with: the baseline; where none is marked, the best peer; where nobody else's library takes
+ * The system that all others are compared with: the baseline; where none is marked, the best peer; where nobody else's library takes
  * part, the best ceiling.
  *
  * @example

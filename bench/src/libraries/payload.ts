@@ -3,7 +3,7 @@ export interface Payload {
   readonly place: number
 }
 
-/** How many jobs everybody sends in one bulk statement. */
+/** How many jobs every system sends in one bulk statement. */
 export const BULK = 1_000
 
 /**

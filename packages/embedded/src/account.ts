@@ -10,8 +10,8 @@ export interface Account {
 }
 
 /**
- * PostgreSQL refuses to run as root, so root lends it an account without rights; anybody else runs it as themselves. Data
- * that exists is served by its owner: what a user has begun, root can go on with.
+ * PostgreSQL refuses to run as root, so for root it runs under an account without rights; other users run it as themselves. Data
+ * that exists is served by its owner, so that root can continue what another user has created.
  */
 export function serverAccount(dataDir?: string, uid = process.getuid?.(), passwd = readPasswd): Account | undefined {
   if (uid !== 0) return undefined

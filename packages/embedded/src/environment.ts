@@ -2,12 +2,12 @@ import { EmbeddedPostgresError } from './errors.js'
 import type { EmbeddedOptions } from './options.js'
 import { startEmbedded } from './start.js'
 
-/** A database to work with, wherever it came from. */
+/** A database to work with: embedded, or the user's own. */
 export interface Database {
   readonly connectionString: string
   /** False when it is the user's own, named by DATABASE_URL. */
   readonly embedded: boolean
-  /** One sentence for people: which database this is and where its data lies. Never holds a password. */
+  /** One sentence for people: which database this is and where its data is. Never contains a password. */
   readonly describe: string
   /** Stops the embedded server; does nothing to a database of the user's. */
   stop(): Promise<void>

@@ -1,7 +1,7 @@
 /**
  * Files and folders that this process makes, as root, in places which the server's account can change at the same moment.
- * That account must never lead us to a file of root's: a name is opened once, without following a link, checked, and from
- * then on changed through its descriptor; nothing that existed before is given away. Callers: the cluster's creation, its
+ * That account must never make us change a file of root: a name is opened once, without following a link, checked, and from
+ * then on changed through its descriptor; the owner of an existing file is never changed. Callers: the cluster's creation, its
  * record, the server's log.
  */
 import { execFileSync } from 'node:child_process'
@@ -25,7 +25,7 @@ import type { Account } from './account.js'
 const NO_FOLLOW = constants.O_NOFOLLOW ?? 0
 const FOLDER_ONLY = constants.O_DIRECTORY ?? 0
 
-/** A folder that was opened once; whatever becomes of its name, `at` leads into that folder. */
+/** A folder that was opened once: `at` leads into that folder also if its name is replaced. */
 export interface OpenFolder {
   /** The path of an entry. Good until `close`. */
   at(name: string): string
@@ -94,7 +94,7 @@ export function createFolder(parent: OpenFolder, name: string, account: Account 
   withFolder(parent.at(name), process.getuid?.(), (made) => made.giveTo(account))
 }
 
-/** Lets everybody pass through a folder that was just made: a strict umask would keep the server's account out. */
+/** Lets all users pass through a folder that was just made: a strict umask would keep the server's account out. */
 export function letPass(path: string): void {
   withFolder(path, process.getuid?.(), (folder) => folder.setMode(0o755))
 }

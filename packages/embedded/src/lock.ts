@@ -20,7 +20,7 @@ export async function withLock<T>(path: string, work: () => Promise<T>): Promise
   }
 }
 
-/** Takes the lock if it is free or its owner is dead. The answer gives it back. */
+/** Takes the lock if it is free or its owner is dead. Returns a function that releases it. */
 export function tryLock(path: string): (() => void) | undefined {
   const taken = create(path) || (clearIfStale(path) && create(path))
   return taken ? () => rmSync(path, { force: true }) : undefined
@@ -40,7 +40,7 @@ function create(path: string): boolean {
 
 /**
  * Moves a dead owner's lock out of the way. By rename, which only one of several can do to the same file; should another
- * have taken the lock between our look and the rename, it is put back. The window that leaves is harmless: PostgreSQL
+ * have taken the lock between our check and the rename, it is put back. The remaining window does no harm: PostgreSQL
  * itself lets only one server onto a data directory.
  */
 function clearIfStale(path: string): boolean {

@@ -12,7 +12,7 @@ export interface EmbeddedOptions {
   binDir?: string | undefined
   /** Settings as in postgresql.conf, for example `{ shared_preload_libraries: 'pg_stat_statements' }`. */
   settings?: ServerSettings | undefined
-  /** Called with one line for each thing worth knowing: created, started, reused, another port taken. */
+  /** Called with one line for each event: created, started, reused, another port taken. */
   log?: ((line: string) => void) | undefined
 }
 
@@ -25,7 +25,7 @@ const known = {
   log: 'function',
 } satisfies Record<keyof EmbeddedOptions, string>
 
-/** Refuses what cannot be meant, before anything is touched. */
+/** Refuses invalid options, before anything is changed. */
 export function checkOptions(options: EmbeddedOptions): void {
   for (const [name, value] of Object.entries(options)) checkType(name, value)
   const { port, dataDir, ephemeral } = options

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync, readlinkSync } from 'node:fs'
 
 /**
- * Whether a process runs. A zombie does not: in a container whose first process reaps nobody, a dead postmaster stays in
+ * Whether a process runs. A zombie does not: in a container whose first process reaps no children, a dead postmaster stays in
  * the table and still accepts signal 0.
  */
 export function isAlive(pid: number): boolean {

@@ -19,7 +19,7 @@ export function runProgram(path: string, args: string[], options: ProgramOptions
     let output = ''
     child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()))
     child.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()))
-    // A program that ends before it has read its input is told about by its exit code.
+    // The exit code shows that a program has ended before it has read its input.
     child.stdin.on('error', () => undefined)
     child.on('error', reject)
     child.on('close', (code) => resolve({ code, output: output.trim() }))

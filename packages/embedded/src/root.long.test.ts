@@ -36,7 +36,7 @@ describe.skipIf(!isRoot)('as root (skipped: these tests run as an ordinary user)
     })
   })
 
-  it('the server runs under another account, and its data is closed to everybody else', async () => {
+  it('the server runs under another account, and its data is closed to all others', async () => {
     const server = await stopAfterTest(startEmbedded({ ephemeral: true }))
     expect(statSync(server.dataDir).uid).toBe(serverAccount()?.uid)
     expect(statSync(server.dataDir).mode & 0o777).toBe(0o700)

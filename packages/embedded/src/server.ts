@@ -7,7 +7,7 @@ import { runningPostmaster } from './postmaster/pid-file.js'
 import { killPostmaster, type StopMode, signalPostmaster, stopPostmaster } from './postmaster/stop.js'
 import { ServerUsers } from './users.js'
 
-/** What a server that was started or found is known by. */
+/** The data of a server that was started or found. */
 export interface ServerFacts {
   readonly plan: LaunchPlan
   readonly record: ClusterRecord
@@ -16,7 +16,7 @@ export interface ServerFacts {
   readonly port: number
   readonly version: string
   readonly reused: boolean
-  /** Set for an ephemeral server: the folder that goes with it, and the watchdog to let go. */
+  /** Set for an ephemeral server: the folder that is removed with it, and its watchdog. */
   readonly ephemeral?: { readonly folder: string; readonly release: () => void }
 }
 
@@ -63,7 +63,7 @@ export class EmbeddedServer {
 
   /**
    * Says that this program needs the server no longer. The server stops, whether this program has started or found it,
-   * unless another living program uses it too: then it goes on for that one. `force` stops it anyway, also after a
+   * unless another live program uses it too: then it keeps running. `force` stops it anyway, also after a
    * plain stop() that has left it running; other repeated calls do nothing.
    *
    * @example
@@ -72,7 +72,7 @@ export class EmbeddedServer {
    */
   async stop(options: { force?: boolean } = {}): Promise<void> {
     const force = options.force ?? false
-    // A first stop() may have left the server to others; force then still means what it says.
+    // A first stop() may have left the server to other programs; `force` then still stops it.
     if (force && !this.ephemeral) await this.#stopping
     if (this.#stopping === undefined || (force && !this.ephemeral)) this.#stopping = this.#stop(force)
     try {
@@ -86,7 +86,7 @@ export class EmbeddedServer {
 
   /**
    * Stops the server and starts it on the same port and data, also after `kill()`. 'immediate' does not write anything
-   * down first, as a power cut would not; PostgreSQL recovers while it starts.
+   * to disk first, as after a power cut; PostgreSQL recovers while it starts.
    */
   async restart(mode: StopMode = 'fast'): Promise<void> {
     await withLock(this.#facts.lockFile, async () => {
@@ -99,7 +99,7 @@ export class EmbeddedServer {
     })
   }
 
-  /** Ends the postmaster with SIGKILL, for tests of what happens when PostgreSQL dies. `restart()` brings it back. */
+  /** Ends the postmaster with SIGKILL, for tests of what happens when PostgreSQL dies. `restart()` starts it again. */
   async kill(): Promise<void> {
     await withLock(this.#facts.lockFile, async () => {
       const running = runningPostmaster(this.dataDir)
@@ -129,7 +129,7 @@ export class EmbeddedServer {
     ephemeral.release()
   }
 
-  // The program ends without stop(). Only a signal can be sent here; the server writes everything down by itself. When
+  // The program ends without stop(). Only a signal can be sent here; the server writes everything to disk by itself. When
   // the lock is taken, another program is starting or stopping it, and it is left to that program.
   #leaveAtExit(): void {
     const unlock = tryLock(this.#facts.lockFile)

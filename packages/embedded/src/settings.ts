@@ -3,7 +3,7 @@ import { EmbeddedPostgresError } from './errors.js'
 /** Settings of postgresql.conf by name, handed to the server as `-c name=value`. */
 export type ServerSettings = Record<string, string | number | boolean>
 
-// What the launcher itself depends on: it must know the port, and promises that nothing outside this machine gets in.
+// Settings that the launcher depends on: it must know the port, and only this machine may connect.
 const reserved = new Map([
   ['port', 'Pass the option `port` instead.'],
   [
@@ -15,7 +15,7 @@ const reserved = new Map([
   ['external_pid_file', 'The launcher finds its server by postmaster.pid in the data directory.'],
 ])
 
-// A data directory that is thrown away needs no durability; one that is kept gets all of it.
+// An ephemeral data directory needs no durability; one that is kept has all of it.
 const ephemeralDefaults: ServerSettings = {
   fsync: 'off',
   synchronous_commit: 'off',
@@ -23,7 +23,7 @@ const ephemeralDefaults: ServerSettings = {
   max_connections: 200,
 }
 
-/** The settings in force: what the caller says wins over the defaults of an ephemeral server. */
+/** The effective settings: those of the caller win over the defaults of an ephemeral server. */
 export function effectiveSettings(given: ServerSettings, ephemeral: boolean): Record<string, string> {
   const merged = { timezone: 'UTC', log_timezone: 'UTC', ...(ephemeral ? ephemeralDefaults : {}), ...checked(given) }
   return Object.fromEntries(Object.entries(merged).map(([name, value]) => [name, settingText(value)]))

@@ -95,7 +95,7 @@ async function startNew(start: Start, dataDir: string, state: ClusterState): Pro
 
 async function createNew(start: Start, dataDir: string): Promise<ClusterRecord> {
   const { account, binaries, options, log } = start
-  // Before the work of making the data, which would be in vain.
+  // Before the data is created, which would be useless then.
   if (options.port !== undefined) await requireFree(options.port)
   for (const folder of leftovers(dataDir))
     log(`${folder} is left over from a start that was cut off; you may remove it`)

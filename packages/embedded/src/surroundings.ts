@@ -3,12 +3,12 @@ import { existsSync, readdirSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 
-/** What the search for binaries asks of the machine; tests stand in a machine of another kind. */
+/** What the search for binaries needs to know of the machine; tests pass another one. */
 export interface Surroundings {
   readonly platform: string
   readonly arch: string
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Where root keeps what the server's account must reach and cannot reach at home. */
+  /** The folder of root for files that the server's account must reach and cannot reach elsewhere. */
   readonly sharedFolder: string
   /** The folder of an installed npm package, wherever the package manager has put it. */
   packageFolder(name: string): string | undefined

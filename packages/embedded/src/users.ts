@@ -6,8 +6,8 @@ import { isAlive, startTime } from './process-table.js'
 let handles = 0
 
 /**
- * Who uses a server that is kept: one file per handle, named by process. So that the first of two programs that share a
- * server can leave without taking the database away from the other.
+ * The users of a server that is kept: one file per handle, named by process. So the first of two programs that share a
+ * server can end without stopping the database of the other.
  */
 export class ServerUsers {
   readonly #folder: string
@@ -20,11 +20,11 @@ export class ServerUsers {
 
   enter(): void {
     mkdirSync(this.#folder, { recursive: true })
-    // Exclusively: root may be in a folder of another user, who must not lead it to a file of root's by a link.
+    // Exclusively: root may be in a folder of another user, who must not make it change a file of root through a link.
     writeFileSync(join(this.#folder, this.#own), '', { flag: 'wx' })
   }
 
-  /** Takes this handle off the list; true when nobody is left on it. */
+  /** Removes this handle from the list; true if the list is empty then. */
   leave(): boolean {
     rmSync(join(this.#folder, this.#own), { force: true })
     const others = this.#names()

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 
 const POLL_MS = 20
 
-/** Looks until there is an answer; undefined when the time is over. */
+/** Polls until there is a value; undefined when the time is over. */
 export async function until<T>(
   timeoutMs: number,
   look: () => T | undefined | Promise<T | undefined>,

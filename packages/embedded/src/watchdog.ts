@@ -3,8 +3,8 @@ import { Socket } from 'node:net'
 import { fileURLToPath } from 'node:url'
 
 /**
- * Starts the small process that clears away an ephemeral server when this process is gone, however it went: it waits for
- * the end of a pipe that the system closes with us. The answer lets it go early.
+ * Starts the small process that removes an ephemeral server when this process is gone, however it ended: it waits for
+ * the end of a pipe that the system closes with this process. Returns a function that ends it early.
  */
 export function startWatchdog(folder: string, dataDir: string): () => void {
   // One level above this file both in `src` and in `dist`, so that tests on the sources have it too.

@@ -13,9 +13,9 @@ import {
   type Dispatch,
   type DispatchDefinition,
   type DispatchOf,
+  definedDispatch,
   dispatchModel,
   ItemHandle,
-  isDispatch,
   type Scheduling,
 } from './dispatch/index.js'
 import { type By, type RecordedAuditEntry, readAudit } from './kernel/audit/audit.js'
@@ -33,7 +33,6 @@ import { durationOption } from './kernel/validation/options.js'
 import { createRateLimits, type RateLimits } from './limiter/index.js'
 import { checkHoldfastOptions, type HoldfastOptions, loggerOf } from './options.js'
 import {
-  isManager,
   type ManagerClient,
   type ManagerDefinition,
   type ManagerStartOptions,
@@ -118,7 +117,7 @@ export interface Holdfast
   readonly trouble: Troubles
   /** Scheduled work, released at a rate. */
   readonly dispatch: Dispatch
-  /** How often something may be done, across all workers and machines. */
+  /** Rate limits: how often something may be done, across all workers and machines. */
   readonly limits: RateLimits
   /** PGMQ's queues, for replies and for your own messages. */
   readonly queues: QueueClient
@@ -128,16 +127,16 @@ export interface Holdfast
   worker(domain: string, options?: Omit<WorkerOptions, 'domains'>): DomainWorker
   /** Starts a worker for everything that is registered here; it also does the housekeeping of the installation. */
   run(options?: WorkerOptions): Promise<Worker>
-  /** Stops claims of a domain, a definition or a handler; what is running goes on. */
+  /** Stops claims of a domain, a definition or a handler; running work continues. */
   pause(subject: PauseSubject, by: By): Promise<boolean>
   resume(subject: PauseSubject, by: By): Promise<boolean>
   pauses(): Promise<Pause[]>
-  /** What is on record about a thing, oldest first. Commands of two domains may share an id; `domain` tells them apart. */
+  /** The audit entries about one piece of work or setting, oldest first. Commands of two domains may share an id; `domain` selects one. */
   auditTrail(
     subject: { readonly id: string; readonly domain?: string } | { readonly name: string },
   ): Promise<RecordedAuditEntry[]>
   /**
-   * Drains the workers started here and the processes that run in their starter, for 30 seconds unless you give another time, and
+   * Drains the workers that were started here, and the processes that `start` runs in this program, for at most 30 s by default, and
    * closes the connections. A pool of yours stays open.
    */
   close(timeout?: Duration): Promise<void>
@@ -219,11 +218,9 @@ export function assemble(db: Database, options: RuntimeOptions): Holdfast {
         workflows.engine.registered.add(definition)
         return registered()
       }
-      if (isDispatch(definition)) {
-        dispatch.registry.add(definition)
-        return registered()
-      }
-      processes.engine.register(definition)
+      const defined = definedDispatch(definition)
+      if (defined) dispatch.registry.add(defined)
+      else processes.engine.register(definition)
       registered()
     },
     start: ((
@@ -233,7 +230,7 @@ export function assemble(db: Database, options: RuntimeOptions): Holdfast {
     ) => {
       if (typeof definition === 'string' || isWorkflow(definition))
         return workflows.client.start(definition, input, startOptions)
-      return isManager(definition)
+      return definition?.kind === 'manager'
         ? processes.managers.start(definition, input, startOptions)
         : processes.client.start(definition, input, startOptions)
     }) as Holdfast['start'],
@@ -274,7 +271,7 @@ export function assemble(db: Database, options: RuntimeOptions): Holdfast {
       try {
         await worker.start()
       } catch (error) {
-        // Nobody has it, so nobody could stop what it has begun.
+        // The caller does not get the worker, so it could not stop it.
         worker.stopNow()
         workers.delete(worker)
         throw error

@@ -1,6 +1,6 @@
 /** What our own packages, examples of the kernel and tests may use besides the public API; no promise to users. */
 
-export { checksOf, createMarks, type DefinedDispatch, isDispatch, runChecks, runCycle } from './dispatch/index.js'
+export { checksOf, createMarks, type DefinedDispatch, definedDispatch, runChecks, runCycle } from './dispatch/index.js'
 export { assemble } from './holdfast.js'
 export { appendAudit, readAudit } from './kernel/audit/audit.js'
 export { type Batcher, createBatcher } from './kernel/batching/batcher.js'
@@ -29,5 +29,6 @@ export type { Claimed, ClaimRequest, ClaimResult, LeaseRef, WorkSource } from '.
 export { loopsOf, type Survey, type SurveyedLoop } from './kernel/work/surveys.js'
 export { leasesOfTable } from './kernel/work/table-leases.js'
 export { createLimiter } from './limiter/index.js'
+export { withExecute } from './processes/index.js'
 export { installQueue, queueInfo } from './queue/index.js'
 export { createDefinitions } from './workflows/index.js'

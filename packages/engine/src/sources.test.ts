@@ -9,6 +9,7 @@ import { choreSource } from './kernel/chores/chores.js'
 import { silentLogger } from './kernel/logger.js'
 import { noMetrics } from './kernel/metrics/metrics.js'
 import type { Claimed, WorkSource } from './kernel/work/source.js'
+import { type DefinedProcess, definedProcess } from './processes/define.js'
 import { inboxSource } from './processes/inbox.js'
 import { defineProcess } from './processes/index.js'
 import { replySource } from './processes/replies/source.js'
@@ -116,7 +117,7 @@ async function inbox(): Promise<Sample> {
      returning id`,
   )
   return {
-    source: inboxSource(bus.db, () => [Do]),
+    source: inboxSource(bus.db, () => [definedProcess(Do) as DefinedProcess]),
     lanes: [Do.name],
     ids: rows.map(({ id }) => id),
     due: async (id, minutes) =>

@@ -20,38 +20,38 @@ import { limiterChores } from './limiter/index.js'
 import { measureNeedingPerson } from './trouble/index.js'
 
 export interface WorkerOptions {
-  /** The domains whose commands, processes and workflows it runs; all that are registered here, now or later, unless given. */
+  /** The domains whose commands, processes and workflows it runs. Default: all that are registered here, now or later. */
   readonly domains?: readonly string[]
   /**
    * Whether it runs the steps of workflows whose handlers are registered here. Default: yes; where `domains` is given, those handlers
    * that workflows of these domains use, as far as they are registered here or were given to `hf.handle` with their handlers.
    */
   readonly workflows?: boolean
-  /** Shown to operators beside what this worker holds; host, process and a random part by default. */
+  /** Shown to operators beside the work of this worker. Default: host, process and a random part. */
   readonly name?: string
-  /** How many items of a domain run at once, 4 by default. */
+  /** How many items of a domain run at once. Default: 4. */
   readonly concurrency?: number
-  /** How long a claim lasts without a heartbeat (PGMQ's visibility timeout), 30 s by default. */
+  /** How long a claim lasts without a heartbeat (PGMQ's visibility timeout). Default: 30 s. */
   readonly lease?: Duration
-  /** How long an idle worker waits before it looks again by itself, 1 s by default. */
+  /** How often an idle worker polls if no notification comes. Default: 1 s. */
   readonly poll?: Duration
-  /** Be woken by LISTEN/NOTIFY (default), or poll only. */
+  /** Whether LISTEN/NOTIFY wakes it up. False: it only polls. Default: true. */
   readonly notify?: boolean
-  /** How long a handler may take, for commands that do not say it themselves; as long as it likes by default. */
+  /** How long a handler may take, for commands without a `timeout`. Default: no limit. */
   readonly handlerTimeout?: Duration
-  /** For commands that do not say it themselves: 3 attempts, after 10, 60 and 300 s. */
+  /** For commands without `retry`. Default: 3 attempts, after 10, 60 and 300 s. */
   readonly retry?: Retry
 }
 
 export interface Worker {
   readonly name: string
-  /** Those of which it runs commands and processes by now. */
+  /** The domains whose commands and processes it runs now. */
   readonly domains: readonly string[]
-  /** Begins to claim. A second call is harmless; a stopped worker stays stopped. */
+  /** Begins to claim. A second call does nothing; a stopped worker stays stopped. */
   start(): Promise<void>
-  /** Claims nothing more and waits for what is running; after the timeout (30 s by default) it is abandoned. */
+  /** Claims nothing more and waits for running work, which is abandoned after the timeout. Default: 30 s. */
   stop(timeout?: Duration): Promise<{ readonly abandoned: number }>
-  /** Aborts what is running and waits for nobody; others carry on when the leases end. */
+  /** Aborts running work and does not wait for it; other workers continue when the leases end. */
   stopNow(): void
   /** False before it starts, and from the moment it is told to stop. */
   readonly isRunning: boolean
@@ -119,7 +119,7 @@ export function createWorker(
     registered()
   }
 
-  /** Makes loops for what is registered here and has none yet. One that failed half-way goes on where it stopped. */
+  /** Makes loops for what is registered here and has none yet. One that failed half-way continues where it stopped. */
   async function grow(): Promise<void> {
     const addOwn = (loop: WorkLoop) => void unstarted.push(loop)
     const add = (loop: WorkLoop) => {
@@ -141,7 +141,7 @@ export function createWorker(
     if (begun && !stopped) growing = growing.then(growLater)
   }
 
-  /** Until it is done: a database that is away for a while must not leave a definition without a worker. */
+  /** Repeated until it succeeds: an outage of the database must not leave a definition without a worker. */
   async function growLater(): Promise<void> {
     const backoff = createBackoff({ base: 100, cap: 1_000 })
     while (!stopped) {

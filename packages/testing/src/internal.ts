@@ -5,6 +5,7 @@ export { runDispatchChecks, runDispatchCycle } from './harness/dispatch-cycle.js
 export { type FaultProxy, startFaultProxy } from './harness/fault-proxy.js'
 export { dieAt, type Faults, holdAt, recordPoints, stopDeadAt } from './harness/faults.js'
 export { gate } from './harness/gate.js'
+export { endsWithin, failsWithin } from './harness/in-time.js'
 export { inLanes } from './harness/lanes.js'
 export { isLongRun, longOr, sampled } from './harness/long-runs.js'
 export { numbered } from './harness/numbered.js'

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { BatchDone, Booked, Flaky, handleAll, Plain } from './definitions.js'
 
 const script = new URL('../../dist/commands/worker-process.js', import.meta.url)
-const WORKER = { concurrency: 3, lease: '600ms', poll: '20ms' } as const
+const WORKER = { concurrency: 3, lease: '3s', poll: '20ms' } as const
 
 let connectionString: string
 let db: Database
@@ -108,6 +108,8 @@ test('C-08 a worker killed before or after any statement of receive and finish: 
     const { commands, batchId } = await sendSome(hf)
     const victim = startWorkerProcess(script, { connectionString, point, time })
     expect(await victim.ended, point).toEqual({ code: null, signal: 'SIGKILL' })
+    // The victim's leases.
+    await db.run({ name: 'test.end', text: 'update pgmq.q_kills__commands set vt = holdfast.now() where read_ct > 0' })
     const heir = await hf.run(WORKER)
     await waitFor(`all is done after a kill ${point} (${time})`, async () => {
       const [callback] = (await hf.commands.list({ type: 'BatchDone', correlationId: batchId })).items

@@ -9,4 +9,4 @@ const { connectionString, point, time }: { connectionString: string; point: stri
 const db = await openDatabase({ connectionString, poolSize: 4, faults: dieAt(point, time) })
 const hf = assemble(db, {})
 handleAll(hf)
-await hf.run({ name: 'victim', concurrency: 3, lease: '600ms', poll: '20ms' })
+await hf.run({ name: 'victim', concurrency: 3, lease: '3s', poll: '20ms' })

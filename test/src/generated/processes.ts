@@ -1,6 +1,14 @@
 import type { Effects, FaultTestOptions, Sql } from '@holdfast/testing'
 import { createEffects, expectEveryEffectKeptOrUndone } from '@holdfast/testing'
-import { BusinessError, defineCommand, defineProcess, type Holdfast, HoldfastError, StepFailed } from 'holdfast'
+import {
+  BusinessError,
+  defineCommand,
+  defineProcess,
+  type Holdfast,
+  HoldfastError,
+  type ProcessContext,
+  StepFailed,
+} from 'holdfast'
 import { z } from 'zod'
 import { FAULTS } from './faults.js'
 import { type CallNode, type Node, type ProcessProgram, processProgram } from './process-program.js'
@@ -137,7 +145,7 @@ function interpreter(bank: Effects) {
       if (program.end === 'throws') throw new BusinessError('thrown by the program', { code: 'THROWN' })
     },
   })
-  type Context = Parameters<typeof Program.execute>[0]
+  type Context = ProcessContext
 
   async function interpret(ctx: Context, node: Node): Promise<void> {
     const { id: execution } = ctx

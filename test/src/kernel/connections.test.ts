@@ -23,14 +23,14 @@ test('K-23 work keeps its lease while all connections of the user’s pool are t
     return 'done'
   })
   const { id } = await hf.send(Slow, {})
-  await hf.run({ lease: '500ms', poll: '50ms', concurrency: 2 })
+  await hf.run({ lease: '2s', poll: '50ms', concurrency: 2 })
   await waitFor('it has begun', () => calls === 1)
   // Whoever else uses the pool leaves nothing.
   const taken = await Promise.all([pool.connect(), pool.connect()])
   const { rows: first } = await observer.query('select max(vt) as lease from pgmq.q_connections__commands')
   await waitFor('its lease was extended several times over', async () => {
     const { rows } = await observer.query(
-      "select vt > $1::timestamptz + interval '2 s' as later from pgmq.q_connections__commands",
+      "select vt > $1::timestamptz + interval '4 s' as later from pgmq.q_connections__commands",
       [first[0].lease],
     )
     return rows[0]?.later === true
@@ -66,14 +66,14 @@ test('K-23 as many long transactions as the pool has connections starve no heart
     Array.from({ length: 5 }, () => ({ data: {} })),
   )
   const sent = [...long.map(({ id }) => hf.command(Long, id)), await hf.send(Plain, {})]
-  await hf.run({ lease: '500ms', poll: '50ms', concurrency: 10 })
+  await hf.run({ lease: '2s', poll: '50ms', concurrency: 10 })
   await waitFor('all have begun', () => calls.size === 6)
   const { rows: first } = await observer.query(
     "select max(vt) as lease from pgmq.q_transactions__commands where message ->> 'command_type' = 'Plain'",
   )
   await waitFor('the lease of the plain one was extended several times over', async () => {
     const { rows } = await observer.query(
-      `select vt > $1::timestamptz + interval '2 s' as later from pgmq.q_transactions__commands
+      `select vt > $1::timestamptz + interval '4 s' as later from pgmq.q_transactions__commands
        where message ->> 'command_type' = 'Plain'`,
       [first[0].lease],
     )

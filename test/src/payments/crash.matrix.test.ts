@@ -107,7 +107,7 @@ test('X-02 X-03 A-06 a payment across currencies is killed at every step: it is 
 }, 300_000)
 
 test.each(['1', '2', '3'])(
-  'X-02 A-06 the network answers early, twice, late and out of order (%s): the books balance',
+  'X-02 A-06 the network responds early, twice, late and out of order (%s): the books balance',
   async (seed) => {
     await crashTest({ ...crossing, seed })
   },

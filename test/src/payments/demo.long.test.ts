@@ -65,7 +65,7 @@ test('A-06 the books command fails where money is missing', async () => {
   expect(books.output()).toContain('THE BOOKS DO NOT BALANCE')
 }, 120_000)
 
-test('K-11 the demo on the embedded PostgreSQL: Ctrl-C drains and stops everything, and the next start goes on', async () => {
+test('K-11 the demo on the embedded PostgreSQL: Ctrl-C drains and stops everything, and the next start continues', async () => {
   const folder = await realpath(await mkdtemp(join(tmpdir(), 'holdfast-payments-')))
   await writeFile(join(folder, 'package.json'), '{}')
   const first = demo(['--payments', String(RUN)], { cwd: folder })
@@ -73,11 +73,12 @@ test('K-11 the demo on the embedded PostgreSQL: Ctrl-C drains and stops everythi
   first.child.kill('SIGINT')
   expect(await first.ended, first.output()).toBe(0)
   expect(first.output()).toContain('SIGINT: draining the workers')
-  const [, open] = /(\d+) payments are open; the next start goes on/.exec(first.output()) ?? []
+  const [, open] = /(\d+) payments are open; the next start continues/.exec(first.output()) ?? []
 
   const second = demo(['--once'], { cwd: folder })
   expect(await second.ended, second.output()).toBe(0)
-  if (open !== undefined) expect(second.output()).toContain(`${open} payments of an earlier run are open: they go on.`)
+  if (open !== undefined)
+    expect(second.output()).toContain(`${open} payments of an earlier run are open: they continue.`)
   expect(second.output()).toContain('The books balance')
   const server = await startEmbedded({ dataDir: join(folder, '.holdfast', 'postgres') })
   expect(server.reused).toBe(false)

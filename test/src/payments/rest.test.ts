@@ -297,6 +297,6 @@ test('A-07 people approve, decline and answer through the endpoints', async () =
   expect((await get(`/batches/${body.id}`)).body).toMatchObject({ payments: { FAILED: 1 } })
 })
 
-test('A-06 the books can be read by everybody', async () => {
+test('A-06 the books can be read by every caller', async () => {
   expect(await get('/books')).toMatchObject({ status: 200, body: { balanced: true, faults: [] } })
 })

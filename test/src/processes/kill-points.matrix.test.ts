@@ -16,7 +16,8 @@ import { processesOf } from './definitions.js'
 import { type Notes, notesTable, openNotes } from './notes.js'
 
 const script = new URL('../../dist/processes/worker-process.js', import.meta.url)
-const WORKER = { concurrency: 5, lease: '600ms', poll: '30ms' } as const
+/** Longer than a busy machine keeps a worker from its heartbeat: a call under way is not made twice. */
+const WORKER = { concurrency: 5, lease: '3s', poll: '30ms' } as const
 /** Processes are slow to start where many tests share few cores. */
 const PATIENCE = 90_000
 const ENDS = ['COMPLETED', 'COMPENSATED', 'WAITING_FOR_TSQ']
@@ -115,9 +116,10 @@ function killPoints(passed: readonly string[]): KillPoint[] {
 /** One worker is killed there, another goes on. Answers the end, and whether the first came as far as that. */
 async function killAndRecover(kind: Kind, domain: string, dies: KillPoint) {
   const { hf, id, approving } = await openRound(kind, domain)
-  const victim = startWorkerProcess(script, { connectionString, domain, dies })
+  const victim = startWorkerProcess(script, { connectionString, domain, dies, lease: WORKER.lease })
   const killed = await Promise.race([victim.ended.then(() => true), endOf(id).then(() => false)])
   if (!killed) await victim.kill()
+  await pool.query(endLeaseText, [id])
   const heir = await hf.run(WORKER)
   const book = await endOf(id)
   await approving
@@ -125,6 +127,9 @@ async function killAndRecover(kind: Kind, domain: string, dies: KillPoint) {
   await hf.close()
   return { id, book, killed }
 }
+
+const endLeaseText = `
+  update holdfast.process set due_at = holdfast.now() where id = $1 and leased_by like 'victim %'`
 
 async function killEverywhere(kind: Kind, check: (book: ProcessBooks, straight: ProcessBooks, where: string) => void) {
   const { book: straight, points } = await undisturbed(kind)

@@ -13,7 +13,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Booking, Order, registerAll } from './manager-definitions.js'
 
 const script = new URL('../../dist/processes/manager-worker-process.js', import.meta.url)
-const WORKER = { concurrency: 5, lease: '600ms', poll: '20ms' } as const
+const WORKER = { concurrency: 5, lease: '3s', poll: '20ms' } as const
 const QUEUE = 'managed_kills__process_replies'
 
 let bus: TestBus
@@ -101,6 +101,14 @@ async function pointsOfARun(): Promise<readonly string[]> {
   )
 }
 
+/** The leases of the victim end at once. */
+async function endLeases(): Promise<void> {
+  await bus.sql(`update holdfast.process set due_at = holdfast.now() where leased_by = 'victim'`)
+  for (const queue of [QUEUE, 'managed_kills__commands']) {
+    await bus.sql(`update pgmq.q_${queue} set vt = holdfast.now() where read_ct > 0`)
+  }
+}
+
 test('M-03 M-05 P-05 a worker killed before or after any statement: no command is sent twice, the books balance', async () => {
   const points = await pointsOfARun()
   expect(points).toEqual(
@@ -120,6 +128,7 @@ test('M-03 M-05 P-05 a worker killed before or after any statement: no command i
       const killed = await Promise.race([victim.ended, done])
       if (killed === true && time > 1) await victim.kill()
       else expect(killed, point).toEqual({ code: null, signal: 'SIGKILL' })
+      await endLeases()
       const heir = await bus.hf.run(WORKER)
       await waitFor(`all have ended after a kill ${point} (${time})`, () => ended(round))
       await checkBooks(round, `${point} (${time})`)

@@ -12,5 +12,5 @@ const {
 const db = await openDatabase({ connectionString, poolSize: 4, faults: dieAt(point, time) })
 const hf = assemble(db, {})
 registerAll(hf)
-if (start === undefined) await hf.run({ name: 'victim', concurrency: 5, lease: '600ms', poll: '20ms' })
+if (start === undefined) await hf.run({ name: 'victim', concurrency: 5, lease: '3s', poll: '20ms' })
 else await hf.start(Order, { of: start }, { id: start })

@@ -98,7 +98,7 @@ test('K-21 a process: attempts, troubleshooting with step, key and stack, and no
   ])
   expect(told.about(id).at(-1)).toMatchObject({ domain: name, type: 'Payment', key: 'PAY-1', step: 'book', stack })
   const [troubled] = (await bus.hf.trouble.list({ model: 'processes', domain: name })).items
-  expect(troubled).toMatchObject({ code: 'PERMANENT_FAILURE', stack })
+  expect(troubled).toMatchObject({ code: 'NO_ACCOUNT', stack })
   await bus.hf.process(Payment, id).retry(by)
   await waitFor('it failed again', () => told.count(`needs_person processes ${name} Payment`) === 2)
   // The replay met `reserve` again, and reported nothing of it.

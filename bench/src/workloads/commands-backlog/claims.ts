@@ -1,4 +1,4 @@
-/** How many jobs everybody claims at once. */
+/** How many jobs every system claims at once. */
 export const CLAIM_SIZE = 100
 /** Enough for a median, and no more than 10,000 waiting ones allow. */
 export const CLAIMS = 50

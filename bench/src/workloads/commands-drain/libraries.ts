@@ -6,7 +6,7 @@ import { pgBossWork } from './pg-boss.js'
 import { pgBossFetch } from './pg-boss-fetch.js'
 import { rawPgmq } from './raw-pgmq.js'
 
-/** Everybody with the settings that were found to be best for them. */
+/** Every library with the settings that were found to be best for it. */
 export function drainingLibraries({ concurrency }: SystemOptions): readonly DrainingLibrary[] {
   return [
     ...(concurrency === undefined ? [500, 50] : [concurrency]).map((slots) => holdfastCommands({ concurrency: slots })),

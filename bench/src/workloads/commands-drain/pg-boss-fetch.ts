@@ -6,7 +6,7 @@ interface Config {
   readonly loops: number
 }
 
-/** A hand-written loop over its fetch and complete: no handler, no retry, nothing that looks after a lost batch. */
+/** A hand-written loop over its fetch and complete: no handler, no retry, nothing that takes care of a lost batch. */
 export function pgBossFetch(config: Config): DrainingLibrary {
   return {
     name: 'pg-boss fetch/complete',

@@ -9,7 +9,7 @@ const PER_INSERT = 10_000
 /** Finished items have no due time. */
 export const anythingLeft = 'select exists (select from holdfast.tiny where due_at is not null)'
 
-/** Everybody works on the same table with the same indexes and the same audit trail, filled in the same way. */
+/** All systems work on the same table with the same indexes and the same audit trail, filled in the same way. */
 export async function fillTiny(
   { connectionString, items }: Task,
   more?: (db: Database) => Promise<void>,

@@ -63,7 +63,7 @@ async function runOn(connectionString: string, given: DemoOptions): Promise<numb
 async function welcome(payments: Payments, given: DemoOptions): Promise<void> {
   const { total, ended } = await takeSnapshot(payments)
   if (ended < total) {
-    screen.say(`${total - ended} payments of an earlier run are open: they go on.`)
+    screen.say(`${total - ended} payments of an earlier run are open: they continue.`)
     return
   }
   if (total > 0) screen.say(`${total} payments of earlier runs are settled.`)
@@ -121,7 +121,7 @@ function invite(on: Screen, url: string): void {
   const say = (line?: string) => on.say(line)
   on.leave()
   say()
-  say('All settled. Everything goes on running; submit a payment of your own, in another terminal:')
+  say('All settled. Everything keeps running; submit a payment of your own, in another terminal:')
   say(`  curl -s ${url}/payments -H 'Prefer: wait=10' -H 'Content-Type: application/json' -d '{"model": "STEP_BASED",`)
   say(`    "debitAccount": "EUR-ann", "creditAccount": "USD-bob", "amount": "100.00", "debitCurrency": "EUR",`)
   say(`    "creditCurrency": "USD"}'`)
@@ -134,7 +134,7 @@ async function finish(payments: Payments, { once }: DemoOptions): Promise<number
   const { total, ended } = await takeSnapshot(payments)
   screen.say()
   for (const line of describeBooks(books)) screen.say(line)
-  if (ended < total) screen.say(`${total - ended} payments are open; the next start goes on with them.`)
+  if (ended < total) screen.say(`${total - ended} payments are open; the next start continues them.`)
   await payments.close()
   if (!books.balanced) return 1
   return once && ended < total ? 130 : 0

@@ -4,7 +4,7 @@ import type { ScheduledPaymentProcess } from './payment-process.js'
 
 /**
  * Scheduled payments between their two phases: rows that wait for their time, and are then released at a rate that
- * operators change, or switch off, while it goes on. The pace is what the configuration begins with.
+ * operators change, or switch off, meanwhile. The pace is what the configuration begins with.
  */
 export function paymentWindow(ScheduledPayment: ScheduledPaymentProcess, { window }: Pace) {
   return defineDispatch('payments', 'ScheduledPayment', { target: processTarget(ScheduledPayment), settings: window })

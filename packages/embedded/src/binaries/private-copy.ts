@@ -59,7 +59,7 @@ function listFiles(packageFolder: string): FileEntry[] {
     .sort((a, b) => (a.path < b.path ? -1 : 1))
 }
 
-// Names and sizes, not bytes: it must tell versions apart and see files that a cleaner of temporary folders has taken.
+// Names and sizes, not bytes: it must distinguish versions and notice files that a cleaner of temporary folders has removed.
 function contentKey(files: FileEntry[]): string {
   return createHash('sha256')
     .update(files.map(({ path, size }) => `${path}:${size}`).join('\n'))
@@ -92,7 +92,7 @@ function moveIntoPlace(staging: string, final: string): void {
       if (code !== 'ENOTEMPTY' && code !== 'EEXIST' && code !== 'EPERM') throw error
     }
     if (!isTrustworthy(final)) throw untrusted(final)
-    // Another process was faster, and made the same.
+    // Another process has made the same copy before.
     if (contentKey(listFiles(final)) === contentKey(listFiles(staging)) || attempt === 3) return
     const damaged = mkdtempSync(`${final}.damaged-`)
     renameSync(final, join(damaged, 'old'))
@@ -100,7 +100,7 @@ function moveIntoPlace(staging: string, final: string): void {
   }
 }
 
-/** A folder in a shared place is run from only if nobody else can have put anything into it. */
+/** Programs in a shared folder are run only if no other user can have changed the folder. */
 function isTrustworthy(folder: string): boolean {
   const stats: Stats | undefined = lstatSync(folder, { throwIfNoEntry: false })
   if (stats === undefined || !stats.isDirectory()) return false

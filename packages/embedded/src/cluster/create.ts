@@ -57,7 +57,7 @@ async function createIn(plan: ClusterPlan, workshop: string, folder: OpenFolder)
   return record
 }
 
-/** Folders of earlier attempts that were killed on the way. They are named, never removed unasked. */
+/** Folders of earlier attempts that were killed. They are named in a message, and never removed. */
 export function leftovers(dataDir: string): string[] {
   const parent = dirname(dataDir)
   return readdirSync(parent)

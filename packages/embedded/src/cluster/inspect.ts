@@ -9,7 +9,7 @@ export type ClusterState =
   | { readonly kind: 'missing' }
   | { readonly kind: 'ours'; readonly major: number; readonly record: ClusterRecord }
 
-/** What a folder holds. Throws for everything that we did not make, or not to the end, and touches none of it. */
+/** What a folder contains. Throws for a folder that this package did not create, or not completely, and changes nothing in it. */
 export function inspectCluster(dataDir: string): ClusterState {
   const names = list(dataDir)
   if (names.length === 0) return { kind: 'missing' }

@@ -8,7 +8,7 @@ import { letPass } from '../files-for-account.js'
 
 const OWN_FOLDER = '.holdfast'
 
-/** Where the data is kept if nobody says otherwise. */
+/** The default data directory. */
 export function defaultLocation(from = process.cwd()): string {
   return join(projectFolder(from), OWN_FOLDER, 'postgres')
 }
@@ -27,7 +27,7 @@ export function persistentLocation(wanted: string, account: Account | undefined,
   }
 }
 
-/** A fresh folder for a server that is thrown away; the caller removes it. */
+/** A fresh folder for an ephemeral server; the caller removes it. */
 export function ephemeralFolder(account: Account | undefined): string {
   const parent = [tmpdir(), '/tmp', '/var/tmp'].find((folder) => canEnter(folder, account)) ?? tmpdir()
   const folder = mkdtempSync(join(parent, 'holdfast-postgres-'))
@@ -42,7 +42,7 @@ function projectFolder(from: string): string {
   }
 }
 
-// The data and its password are nothing to commit, and nobody should have to think of it.
+// The data and its password must not be committed to a repository.
 function ignoreInGit(folder: string): void {
   try {
     writeFileSync(join(folder, '.gitignore'), '*\n', { flag: 'wx' })

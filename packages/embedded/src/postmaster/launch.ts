@@ -30,7 +30,7 @@ export interface Launched {
   readonly port: number
 }
 
-/** Starts the server and comes back when it accepts connections. */
+/** Starts the server and resolves when it accepts connections. */
 export async function launch(plan: LaunchPlan): Promise<Launched> {
   const orphansEnd = performance.now() + ORPHANS_TIMEOUT_MS
   for (let portAttempt = 1; ; ) {
@@ -53,7 +53,7 @@ async function choosePort(plan: LaunchPlan, attempt: number): Promise<number> {
   return freePort()
 }
 
-/** The port, if nobody listens on it. */
+/** The port, if it is free. */
 export async function requireFree(port: number): Promise<number> {
   if (await isPortFree(port)) return port
   throw portTaken(port)
@@ -90,11 +90,11 @@ function spawnServer(plan: LaunchPlan, port: number, log: ServerLog): ChildProce
   const child = spawn(postgres, ['-D', plan.dataDir, '-p', String(port), ...settings], {
     ...spawnContext(postgres, plan.account),
     stdio: ['ignore', log.fd, log.fd],
-    // A group of its own: Ctrl-C in the terminal is for the application, which decides what becomes of its server.
+    // A process group of its own: Ctrl-C in the terminal is for the application, which decides whether to stop its server.
     detached: true,
   })
   child.unref()
-  // Told about through its exit code; without a listener the error would end the process.
+  // Its exit code says so too; without a listener the error would end the process.
   child.on('error', () => undefined)
   return child
 }

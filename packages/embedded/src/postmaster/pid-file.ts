@@ -27,7 +27,7 @@ export function runningPostmaster(dataDir: string): PidFile | undefined {
 export function isPostmasterOf(pid: number, dataDir: string): boolean {
   if (!isAlive(pid)) return false
   const command = commandLine(pid)
-  // Where nothing more can be told (Windows), a living process with the number counts as the server.
+  // If nothing more is known (Windows), a live process with the number counts as the server.
   if (command === undefined) return true
   // A process that is just ending has no command line any more, but may still hold the port: go on to its folder.
   if (command !== '' && !/(^|[\\/])postgres(\.exe)?( |$)/.test(command)) return false
@@ -37,7 +37,7 @@ export function isPostmasterOf(pid: number, dataDir: string): boolean {
 
 /**
  * Makes PostgreSQL see that a pid file is stale although a process with that number lives (one of the same user got the
- * number since, and PostgreSQL looks no further). It ignores the number of its own parent, so ours is put in; unlike a
+ * number since, and PostgreSQL checks nothing else). It ignores the number of its own parent, so ours is put in; unlike a
  * removed file, this keeps its check for orphans of the old server that still use the shared memory.
  */
 export function disownPidFile(dataDir: string): void {

@@ -20,7 +20,7 @@ export function isServerRunning(port: number): Promise<boolean> {
   })
 }
 
-/** Whether nobody listens on the port now. */
+/** Whether the port is free now. */
 export function isPortFree(port: number): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const server = createServer()

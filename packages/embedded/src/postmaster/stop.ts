@@ -5,11 +5,11 @@ import { isPostmasterOf } from './pid-file.js'
 
 export type StopMode = 'fast' | 'immediate'
 
-// Fast: sessions are ended, everything is written down. Immediate: like a crash, recovered at the next start.
+// Fast: sessions are ended, everything is written to disk. Immediate: like a crash, recovered at the next start.
 const steps = { fast: ['SIGINT', 'SIGQUIT', 'SIGKILL'], immediate: ['SIGQUIT', 'SIGKILL'] } as const
 const STEP_TIMEOUT_MS = { SIGINT: 15_000, SIGQUIT: 10_000, SIGKILL: 10_000 }
 
-/** Stops the server, harder each time it does not go within the time limit. */
+/** Stops the server, with a stronger signal each time it does not stop within the time limit. */
 export async function stopPostmaster(pid: number, dataDir: string, mode: StopMode): Promise<void> {
   for (const signal of steps[mode]) {
     if (await signalAndWait(pid, dataDir, signal)) return
@@ -40,7 +40,7 @@ async function signalAndWait(pid: number, dataDir: string, signal: keyof typeof 
   if (!isPostmasterOf(pid, dataDir)) return true
   const started = startTime(pid)
   signalPostmaster(pid, dataDir, signal)
-  // Not until it is a postmaster no more: one that is just ending has neither command line nor folder, and holds its port.
+  // Waits for the end of the process: a postmaster that is just ending has neither command line nor folder, and still has its port.
   const isThere = () => isAlive(pid) && startTime(pid) === started
   const gone = await until(STEP_TIMEOUT_MS[signal], () => (isThere() ? undefined : true))
   return gone === true

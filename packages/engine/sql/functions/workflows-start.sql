@@ -1,4 +1,4 @@
--- revision: 6
+-- revision: 7
 -- after: kernel, workflows-write
 --
 -- Starts of workflow instances: at once, with the engine's first decision, or later, as a queued start. The library, dispatch and
@@ -40,12 +40,13 @@ begin
       where (it ->> 'id')::uuid = any (v_new);
     end if;
     perform holdfast.add_workflow_rows(v_docs, v_now);
-    if v_docs @? '$[*].start_ms' then
+    if v_docs @? '$[*].start_ms' or v_docs @? '$[*].start_in_ms' then
       perform holdfast.queue_workflow_starts(
-        array_agg(id), array_agg(definition_id), array_agg(to_timestamp(start_ms / 1000))
+        array_agg(id), array_agg(definition_id),
+        array_agg(coalesce(to_timestamp(start_ms / 1000), v_now + start_in_ms * interval '1 ms'))
       )
-      from jsonb_to_recordset(v_docs) as asked (id uuid, definition_id int, start_ms float8)
-      where start_ms is not null;
+      from jsonb_to_recordset(v_docs) as asked (id uuid, definition_id int, start_ms float8, start_in_ms float8)
+      where coalesce(start_ms, start_in_ms) is not null;
     end if;
     if cardinality(v_new) = jsonb_array_length(docs) then
       return null;

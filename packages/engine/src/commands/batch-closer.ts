@@ -4,8 +4,8 @@ import type { Claimed, WorkSource } from '../kernel/work/source.js'
 const MOST = 1_000
 
 /**
- * Closes batches as a source of work whose claims do the whole work: taking due tallies, looking whether their
- * batches can close, and sending `onComplete`, all in one transaction without any code of a user's. So there is nothing
+ * Closes batches as a source of work whose claims do all the work: locking due tallies, checking whether their
+ * batches can close, and sending `onComplete`, all in one transaction without user code. So there is nothing
  * to lease, and nothing is left to run.
  */
 export function batchSource(db: Executor): WorkSource<Claimed> {

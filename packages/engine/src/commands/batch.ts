@@ -2,7 +2,7 @@ export const BATCH_STATUSES = ['PENDING', 'IN_PROGRESS', 'COMPLETED', 'COMPLETED
 
 export type BatchStatus = (typeof BATCH_STATUSES)[number]
 
-/** A batch of commands as it stands. */
+/** A batch of commands as it is now. */
 export interface Batch {
   readonly batchId: string
   readonly domain: string

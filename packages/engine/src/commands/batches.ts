@@ -14,16 +14,16 @@ import type { Domains } from './domains.js'
 import { findBatches } from './queries/find-batches.js'
 
 export interface CreateBatchOptions {
-  /** Your own id: a batch that is made twice is refused. Default: a new one. */
+  /** Your own id: an id that exists already is refused. Default: a new one. */
   readonly id?: string
   readonly name?: string
-  /** Whatever belongs to the batch; `onComplete` gets it. */
+  /** Your own data about the batch; `onComplete` gets it. */
   readonly data?: unknown
   /** A command that is sent once when the batch has closed, with its counts as data. */
   readonly onComplete?: CommandDefinition<BatchSummary>
 }
 
-/** What `onComplete` is sent. */
+/** The data of the command `onComplete`. */
 export interface BatchSummary {
   readonly batchId: string
   readonly name: string | null
@@ -36,15 +36,15 @@ export interface BatchSummary {
 }
 
 export interface Batches {
-  /** Makes a batch of these commands, whole: it closes when all of them have ended. */
+  /** Creates a batch with these commands: it closes when all of them have ended. */
   create<Input>(
     definition: CommandDefinition<Input>,
     commands: readonly CommandToSend<NoInfer<Input>>[],
     options?: CreateBatchOptions,
   ): Promise<string>
-  /** Makes an empty batch of a domain; commands join it with `send(…, { batch })` until it is sealed. */
+  /** Creates an empty batch of a domain; `send(…, { batch })` adds commands until it is sealed. */
   open(domain: string, options?: CreateBatchOptions): Promise<string>
-  /** Takes no more commands; the batch closes when all that it has have ended. */
+  /** Seals a batch: it accepts no more commands, and closes when all its commands have ended. */
   seal(batchId: string): Promise<void>
   get(batchId: string): Promise<Batch>
   list(filter?: { readonly domain?: string; readonly status?: BatchStatus; readonly limit?: number }): Promise<Batch[]>
@@ -74,7 +74,7 @@ export function createBatches(db: Database, client: CommandClient, domains: Doma
       json,
       notes === null ? null : JSON.stringify(notes),
       callback ? JSON.stringify(callback) : null,
-      // By which a repeated statement recognises the batch that it has made already.
+      // A repeated statement recognises by it the batch that it has created already.
       newId(),
     ]
     return { batchId, row }
@@ -96,7 +96,7 @@ export function createBatches(db: Database, client: CommandClient, domains: Doma
     async create(definition, commands, options = {}) {
       const batch = await prepare(definition.domain, options)
       const bulk = await client.prepareMany(definition, commands, { batch: batch.batchId })
-      // One transaction: a batch that was made and never sealed would stay open for ever.
+      // One transaction: a batch that was created and never sealed would stay open for ever.
       return db.transaction(
         async (transaction) => {
           await insert(transaction, batch)
@@ -127,7 +127,7 @@ export function createBatches(db: Database, client: CommandClient, domains: Doma
   }
 }
 
-/** Both recognise their own earlier success, so they are repeated while the database is away. */
+/** Both recognise their own earlier success, so they are repeated while the database is unreachable. */
 function throughTrouble<T>(name: string, operation: () => Promise<T>): Promise<T> {
   const backoff = createBackoff({ base: 10, cap: 1_000 })
   return withDatabaseRetry(operation, { name, idempotent: true, giveUpAfter: GIVE_UP_AFTER, backoff })
@@ -148,7 +148,7 @@ const insertStatement = {
 }
 
 // Locked for update, which waits for senders that are adding to it and makes later ones see that it is sealed. The
-// tally makes the batch be looked at, also when it is empty or all its items have ended already.
+// tally makes a worker check the batch, also when it is empty or all its items have ended already.
 const sealStatement = {
   name: 'batches.seal',
   text: `

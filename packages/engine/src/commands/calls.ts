@@ -8,7 +8,7 @@ import { notFound } from '../kernel/model/work.js'
 import type { Results } from '../kernel/results/results.js'
 import { booleanOption, checkOptions, durationOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
-import { isDefinition } from './define.js'
+import { definedCommand } from './define.js'
 import type { CommandOperations, Given } from './operations.js'
 import { type CommandRecord, findCommands } from './queries/find-commands.js'
 import { findWhy } from './queries/find-why.js'
@@ -93,7 +93,8 @@ export function createCommandCalls(db: Database, codec: Codec, { operations, res
 
 /** Data from an operator, and under which version of the definition it was parsed. */
 async function dataOf(command: CommandOf<never>, data: unknown): Promise<Given> {
-  if (!isDefinition(command)) return { given: data }
-  const { domain, type, version, dataSchema } = command
+  const defined = definedCommand(command)
+  if (!defined) return { given: data }
+  const { domain, type, version, dataSchema } = defined
   return { given: await parseWith(dataSchema, data, `retry ${domain}/${type}`), version }
 }

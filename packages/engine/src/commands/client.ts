@@ -12,14 +12,14 @@ import { checkOptions } from '../kernel/validation/options.js'
 import type { CommandCalls } from './calls.js'
 import { type CommandDefinition, checkCommand } from './define.js'
 import type { Domains } from './domains.js'
-import { type Envelope, SEND_OPTIONS, sealEnvelope } from './envelope.js'
+import { type Envelope, encodeEnvelope, SEND_OPTIONS } from './envelope.js'
 import { CommandHandle, SentCommand } from './handle.js'
 import { flushSends, type SendOutcome, sendCommands } from './queries/send-commands.js'
 import { type CommandOf, checkCommandOf, commandIdOf } from './reference.js'
 import { type PreparedBulk, prepareBulk, type Sent } from './send-many.js'
 import type { SendOptions } from './send-options.js'
 
-/** One of many: its data and what is particular to it. */
+/** One of many commands: its data and its own options. */
 export interface CommandToSend<Input> extends Omit<SendOptions, 'transaction'> {
   readonly data: Input
 }
@@ -100,12 +100,12 @@ export function createCommandClient(
     const queue = await domains.ready(definition.domain, { buildIndex: false })
     return prepareBulk({
       count: commands.length,
-      seal(place) {
+      encode(place) {
         const where = `sendMany ${definition.domain}/${definition.type}: commands[${place}]`
         const command = commands[place]
         checkOptions(where, command, ONE_OF_MANY)
         const { data, ...own } = { ...command, ...shared }
-        return sealEnvelope(defined, data, own, { codec, queue, schema: db.schema, where })
+        return encodeEnvelope(defined, data, own, { codec, queue, schema: db.schema, where })
       },
       check: (place, envelope, outcome) => wasSent(envelope, outcome, { ...commands[place], ...shared }),
     })
@@ -116,7 +116,7 @@ export function createCommandClient(
       const defined = checkCommand('send', definition)
       const queue = await domains.ready(definition.domain, { buildIndex: false })
       const where = `send ${definition.domain}/${definition.type}`
-      const envelope = await sealEnvelope(defined, data, options, { codec, queue, schema: db.schema, where })
+      const envelope = await encodeEnvelope(defined, data, options, { codec, queue, schema: db.schema, where })
       const outcome =
         options.transaction === undefined
           ? await write(envelope)
@@ -147,7 +147,7 @@ export function createCommandClient(
   }
 }
 
-/** Whether a command was sent now. False: it is there already, and that is no mistake. Throws where it was refused. */
+/** Whether a command was sent now. False: it exists already, which is allowed here. Throws if it was refused. */
 function wasSent(envelope: Envelope, outcome: SendOutcome | undefined, options: SendOptions): boolean {
   const { commandId, domain, type, ignoreDuplicate } = envelope
   const work = { model: 'commands', domain, type, id: commandId } as const
@@ -163,7 +163,7 @@ function wasSent(envelope: Envelope, outcome: SendOutcome | undefined, options: 
   throw new HoldfastError('HF_DUPLICATE_COMMAND', work)
 }
 
-/** All or none also inside a transaction that goes on afterwards. */
+/** All or none, also inside a transaction that the caller continues. */
 async function withinSavepoint<T>(transaction: Queryable, work: () => Promise<T>): Promise<T> {
   await transaction.query('savepoint holdfast_send')
   let done: T

@@ -10,7 +10,7 @@ export class CommandCall {
   readonly maxAttempts: number
   /** Completed by its own transaction. */
   finished = false
-  /** What becomes of it is decided; whatever its handler still does comes too late. */
+  /** The end of the attempt is decided; what its handler still does has no effect. */
   ended = false
   /** The handler's code is running. */
   running = false
@@ -28,7 +28,7 @@ export class CommandCall {
   }
 
   /**
-   * Said where nothing of it may be called any more, `inquire` included: its worker has died in it as often as it has
+   * Set if nothing of it may be called any more, `inquire` included: its worker has died in it as often as it has
    * attempts, and once more in the inquiry about them.
    */
   get diesAlone(): string | undefined {
@@ -62,7 +62,7 @@ export class CommandCall {
     return this.handler?.definition.atMostOnce === true
   }
 
-  /** What is recorded with a failed attempt: who can find out what became of the call, if that is unknown. */
+  /** What is recorded with a failed attempt: how its outcome can be found out, if that is unknown. */
   get inquiry(): 'possible' | 'impossible' | null {
     // Without a handler nothing is known of the definition: what is on record stays.
     if (!this.handler) return this.command.inquiry

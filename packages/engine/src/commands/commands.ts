@@ -12,13 +12,13 @@ import { findDefinitions } from './queries/find-definitions.js'
 import { createReplyQueues, type ReplyQueues } from './reply-queues.js'
 import { type CommandStatus, commandStatuses } from './states.js'
 
-/** Which commands. All that is given has to fit. */
+/** Which commands: those that match all given fields. */
 export interface CommandListFilter {
   readonly domain?: string
   readonly type?: string
   /**
-   * What waits, runs or needs a person is found at once. For `COMPLETED`, `FAILED` and `CANCELLED` the newest commands are read until
-   * enough fit: give `since` with a status that is rare.
+   * Waiting and running commands, and those that need a person, are found at once. For `COMPLETED`, `FAILED` and `CANCELLED` the newest commands are read until
+   * enough of them match: pass `since` with a rare status.
    */
   readonly status?: CommandStatus
   readonly key?: string
@@ -38,13 +38,13 @@ export interface CommandListFilter {
 /** All commands of an installation, and which queues foreign clients may have replies sent to. One command is `hf.command`. */
 export interface Commands extends ReplyQueues {
   /**
-   * A page of the commands that fit, newest first.
+   * A page of the commands that match, newest first.
    *
    * @example
    * const { items, cursor } = await hf.commands.list({ domain: 'payments', status: 'PENDING' })
    */
   list(filter?: CommandListFilter): Promise<Page<CommandRecord>>
-  /** How many fit. Reads all of them. */
+  /** How many match. Reads all of them. */
   count(filter?: Omit<CommandListFilter, 'cursor' | 'limit'>): Promise<number>
   /** The types of commands that the installation knows, by name. */
   definitions(): Promise<readonly DefinitionRecord[]>
@@ -67,7 +67,7 @@ export function createCommands(db: Database, codec: Codec, domains: Domains): Co
 
 const FILTERS = ['domain', 'type', 'status', 'key', 'correlationId', 'batch', 'since', 'until'] as const
 
-/** What the database would refuse in its own words. */
+/** Values that the database would refuse with an error of its own. */
 function checkFilter(where: string, given: Partial<Record<(typeof FILTERS)[number], unknown>>): CommandFilter {
   const id = (name: 'correlationId' | 'batch') =>
     given[name] === undefined ? undefined : parseId(`${where}: ${name}`, given[name])

@@ -2,7 +2,7 @@ import type { Queryable } from '../kernel/database/executor.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import type { Logger } from '../kernel/logger.js'
 
-/** What a handler knows of the command it is called for. */
+/** The context of a handler's call. */
 export interface CommandContext {
   readonly domain: string
   readonly type: string
@@ -15,16 +15,16 @@ export interface CommandContext {
   readonly attempt: number
   readonly maxAttempts: number
   readonly isLastAttempt: boolean
-  /** The same on every attempt: give it to whatever you call, so that a repeated call has one effect. */
+  /** The same on every attempt: pass it to the systems that you call, so that a repeated call has one effect. */
   readonly idempotencyKey: string
-  /** Fires when the lease is lost, the handler's time is over, or the worker is stopped now. */
+  /** Fires when the lease is lost, the time limit is reached, or the worker is stopped now. */
   readonly signal: AbortSignal
   readonly logger: Logger
-  /** Holds the command for at least so long, also while this process cannot send heartbeats. */
+  /** Extends the lease for at least this long, for code that keeps this process from sending heartbeats. */
   extend(duration: Duration): Promise<void>
   /**
    * Runs your SQL in a transaction that also completes the command with what the function returns: both commit, or
-   * neither. The handler ends with it; what it does afterwards changes nothing.
+   * neither. What the handler does afterwards does not change the result.
    *
    * @example
    * hf.handle(BookRisk, (request, ctx) =>

@@ -3,6 +3,7 @@ import type { Duration } from '../kernel/duration/duration.js'
 import { LONGEST_TIMER } from '../kernel/duration/duration.js'
 import type { ClassifyOptions } from '../kernel/failure/classify.js'
 import { checkName } from '../kernel/ids/name.js'
+import { createDefined, type Defined } from '../kernel/model/defined.js'
 import { type Retry, retryOption } from '../kernel/retry/retry-option.js'
 import type { RetryPolicy } from '../kernel/retry/retry-policy.js'
 import { describe, shown } from '../kernel/validation/describe.js'
@@ -19,7 +20,7 @@ export interface CommandOptions<Data extends StandardSchemaV1, Result extends St
   readonly result?: Result
   /** Raise it when the schema changes: data that was sent under another version is parsed again by the worker. */
   readonly version?: number
-  /** How often a handler is called, and how long apart; what is not given is the worker's. */
+  /** How often a handler is called, and the delays between calls. Default: those of the worker. */
   readonly retry?: Retry
   /** How long a call may take before its AbortSignal fires and it counts as a transient failure. */
   readonly timeout?: Duration
@@ -27,11 +28,11 @@ export interface CommandOptions<Data extends StandardSchemaV1, Result extends St
   readonly transactionTimeout?: Duration
   /**
    * Never call the handler again without knowing that the call before had no effect: after an error that is not a
-   * refusal, a timeout or a crash, the handler's `inquire` is asked first; where it has none, or does not know, the command
+   * refusal, a timeout or a crash, the handler's `inquire` is called first. If it has none, or the outcome stays unknown, the command
    * waits for a person with the code OUTCOME_UNKNOWN. Default: false.
    */
   readonly atMostOnce?: boolean
-  /** Tells the kind of errors that do not say it themselves. */
+  /** Returns the kind of errors that have none of their own. */
   readonly classifyError?: Classify
 }
 
@@ -39,20 +40,15 @@ export interface CommandOptions<Data extends StandardSchemaV1, Result extends St
  * A type of command: what is sent, and what its handler returns. `Input` is what senders give, `Data` what handlers get after the
  * schema has parsed it.
  */
-export interface CommandDefinition<Input = never, Data = unknown, Result = unknown> extends CommandOf<Input, Result> {
-  /** `domain/type`. */
-  readonly name: string
-  readonly version: number
-  /** Never there; carries the type. */
+export interface CommandDefinition<Input = never, Data = unknown, Result = unknown>
+  extends CommandOf<Input, Result>,
+    Defined<'command'> {
+  /** Carries the type for the compiler; never set at run time. */
   readonly handles?: Data
 }
 
 /** A definition with what the engine needs of it. Users see `CommandDefinition`. */
-export interface DefinedCommand {
-  readonly domain: string
-  readonly type: string
-  readonly name: string
-  readonly version: number
+export interface DefinedCommand extends Defined<'command'> {
   readonly dataSchema: StandardSchemaV1 | undefined
   readonly resultSchema: StandardSchemaV1 | undefined
   readonly maxAttempts: number | undefined
@@ -62,6 +58,11 @@ export interface DefinedCommand {
   readonly atMostOnce: boolean
   readonly classifyError: Classify | undefined
 }
+
+const commands = createDefined<DefinedCommand>()
+
+/** What the engine reads of a definition; undefined where it is the names of a type alone. */
+export const definedCommand = commands.of
 
 const KNOWN_OPTIONS = [
   'data',
@@ -101,7 +102,8 @@ export function defineCommand<
   checkName(where, 'domain', domain)
   checkName(where, 'type', type)
   const retry = retryOption(where, 'retry', given.retry)
-  const defined: DefinedCommand = {
+  return commands.publish({
+    kind: 'command',
     domain,
     type,
     name: `${domain}/${type}`,
@@ -118,8 +120,7 @@ export function defineCommand<
     }),
     atMostOnce: booleanOption(where, 'atMostOnce', given.atMostOnce, { default: false }),
     classifyError: options.classifyError,
-  }
-  return defined
+  })
 }
 
 function schemaOption(where: string, name: string, schema: StandardSchemaV1 | undefined): StandardSchemaV1 | undefined {
@@ -127,13 +128,9 @@ function schemaOption(where: string, name: string, schema: StandardSchemaV1 | un
   return schema
 }
 
-/** Refuses what was not made with `defineCommand`, such as an import that is undefined in a circle of modules. */
+/** Refuses what was not created with `defineCommand`, such as an import that is undefined because of circular modules. */
 export function checkCommand(where: string, definition: unknown): DefinedCommand {
-  if (typeof definition === 'object' && definition !== null && isDefinition(definition)) return definition
+  const defined = definedCommand(definition)
+  if (defined) return defined
   throw invalidOption(where, 'definition', `must be made with defineCommand, not ${describe(definition)}`)
-}
-
-/** Whether it was made with `defineCommand`, rather than being the names of a type alone. */
-export function isDefinition(command: object): command is DefinedCommand {
-  return 'dataSchema' in command && 'resultSchema' in command
 }

@@ -1,18 +1,18 @@
 import type { Database } from '../kernel/database/database.js'
 import { commandQueueFor, ensureCommandQueue, forgetQueue } from '../queue/index.js'
 
-/** The queue of a domain, made and noted on first use by a process. */
+/** The queue of a domain, created and recorded on its first use by a program. */
 export interface Domains {
   queueOf(domain: string): string
-  /** Resolves when the queue is there. A sender does not wait for an index that is still to be built. */
+  /** Resolves when the queue exists. A sender does not wait for an index that is still being built. */
   ready(domain: string, options?: { readonly buildIndex?: boolean }): Promise<string>
-  /** After the queue has turned out to be gone: the next `ready` makes it again. */
+  /** After the queue was found missing: the next `ready` creates it again. */
   forget(domain: string): void
 }
 
 export function createDomains(db: Database): Domains {
   const known = new Map<string, Promise<unknown>>()
-  /** Noted, with or without their index: enough for a sender, which must not ask again; it may hold the last connection. */
+  /** Recorded, with or without their index: enough for a sender, which must not query again, because it may hold the last connection. */
   const usable = new Map<string, string>()
   /** With their index. */
   const complete = new Set<string>()

@@ -17,7 +17,7 @@ export interface Envelope {
   readonly type: string
   readonly queue: string
   readonly ignoreDuplicate: boolean
-  /** Has no key, belongs to no batch and is not replied to: nothing has to be looked up or written for that. */
+  /** Has no key, no batch and no reply queue, so that nothing has to be looked up or written for these. */
   readonly plain: boolean
   readonly json: string
 }
@@ -35,7 +35,7 @@ export const SEND_OPTIONS = [
   'transaction',
 ] as const satisfies readonly (keyof SendOptions)[]
 
-interface Sealing {
+interface Encoding {
   readonly codec: Codec
   readonly queue: string
   readonly schema: string
@@ -46,24 +46,24 @@ interface Sealing {
  * Checks data and options where they enter, and nothing of them again. The result is a promise only where
  * the definition's schema is asynchronous.
  */
-export function sealEnvelope(
+export function encodeEnvelope(
   definition: DefinedCommand,
   input: unknown,
   options: SendOptions,
-  sealing: Sealing,
+  encoding: Encoding,
 ): Envelope | Promise<Envelope> {
-  checkOptions(sealing.where, options, SEND_OPTIONS)
-  const data = parseWith(definition.dataSchema, input, sealing.where)
+  checkOptions(encoding.where, options, SEND_OPTIONS)
+  const data = parseWith(definition.dataSchema, input, encoding.where)
   return data instanceof Promise
-    ? data.then((parsed) => seal(definition, parsed, options, sealing))
-    : seal(definition, data, options, sealing)
+    ? data.then((parsed) => toEnvelope(definition, parsed, options, encoding))
+    : toEnvelope(definition, data, options, encoding)
 }
 
-function seal(
+function toEnvelope(
   { domain, type, version }: DefinedCommand,
   data: unknown,
   options: SendOptions,
-  { codec, queue, schema, where }: Sealing,
+  { codec, queue, schema, where }: Encoding,
 ): Envelope {
   const { id, key } = options
   const commandId = idOf(where, domain, type, options)
@@ -74,14 +74,14 @@ function seal(
   const request = {
     type,
     command_id: commandId,
-    // What is undefined is left out: PostgreSQL spends as long on reading a field that is null as on any other.
+    // Undefined fields are left out: for PostgreSQL, reading a null field costs as much as reading any other.
     correlation_id:
       options.correlationId === undefined ? undefined : parseId(`${where}: correlationId`, options.correlationId),
     reply_to: options.replyTo === undefined ? undefined : queueNameFor(schema, options.replyTo),
     max_attempts: retryCountOption(where, options.retry),
     batch_id: options.batch === undefined ? undefined : parseId(`${where}: batch`, options.batch),
     version,
-    // An id that was made here can be nobody else's: a command that has it was sent by us.
+    // An id that was generated here is unique: a command that has it was sent by this program.
     token: id === undefined && key === undefined ? undefined : newId(),
     key,
     notes: encoded.notes ?? undefined,

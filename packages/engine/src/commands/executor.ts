@@ -36,7 +36,7 @@ export interface ExecutorOptions {
   readonly maxAttempts: number
   readonly timeoutMs: number | undefined
   readonly leaseMs: number
-  /** How long a handler that was told to stop is waited for, before the next attempt may begin. */
+  /** How long a handler that was told to stop is awaited, before the next attempt may begin. */
   readonly abortGraceMs: number
   readonly inquireForMs: number
   readonly logger: Logger
@@ -44,7 +44,7 @@ export interface ExecutorOptions {
   readonly extend: (lease: Lease<ReceivedCommand>, milliseconds: number) => Promise<void>
 }
 
-/** A received command's way: decode, inquire where a call may have been made before, run, decide, record. */
+/** Executes a received command: decode, inquire if an earlier call may have been made, call, decide, record. */
 export function createExecutor(options: ExecutorOptions) {
   const { db, domain, queue, registry, codec, finishes, logger, leaseMs, abortGraceMs: graceMs } = options
 
@@ -142,7 +142,7 @@ export function createExecutor(options: ExecutorOptions) {
     return call.finished ? undefined : completed(handler, result)
   }
 
-  /** Whatever was thrown, what must not be repeated is inquired about before anything else is done with it. */
+  /** Inquires about a call that must not be repeated, whatever it threw, before anything else is decided. */
   async function afterUnknown(
     call: CommandCall,
     handler: RegisteredHandler,
@@ -163,7 +163,7 @@ export function createExecutor(options: ExecutorOptions) {
     return call.lease.aborted ? undefined : failed(call, error.toFailure(because))
   }
 
-  /** What we sent ourselves was parsed when it entered; what comes from elsewhere is parsed here. */
+  /** Data that this library sent was parsed when it was sent; data of other clients is parsed here. */
   function decode(command: ReceivedCommand, { definition }: RegisteredHandler): unknown {
     return orPermanent('INVALID_DATA', () => {
       const data = codec.decode({ json: command.data, notes: command.notes })

@@ -9,8 +9,8 @@ import type { CommandOf } from './reference.js'
  * One command. Made by `hf.send` and by `hf.command`; making it costs no query, and a command that does not exist is refused by
  * each call with `HF_NOT_FOUND`.
  *
- * What an operator does takes who acts and why, and is audited. What does not fit the status of the command is refused with
- * `HF_WRONG_STATUS` and changes nothing. Each such call ends within five seconds: `HF_BUSY` and `HF_DATABASE_UNAVAILABLE` say that
+ * Operations take `{ actor, reason }` and are audited. An operation that the status of the command does not allow is refused with
+ * `HF_WRONG_STATUS` and changes nothing. Each operation ends within five seconds: `HF_BUSY` and `HF_DATABASE_UNAVAILABLE` mean that
  * it did not take effect and will not, `HF_OUTCOME_UNKNOWN` that it may have.
  *
  * @example
@@ -47,7 +47,7 @@ export class CommandHandle<Input = never, Result = unknown>
     return this.#calls.history(this.#command, this.id)
   }
 
-  /** What it waits for, and when it will go on. */
+  /** What it waits for, and when it will continue. */
   why(): Promise<Why> {
     return this.#calls.why(this.#command, this.id)
   }
@@ -79,9 +79,9 @@ export class CommandHandle<Input = never, Result = unknown>
   }
 }
 
-/** The handle of a command that `hf.send` has sent, or has found to be there already. */
+/** The handle that `hf.send` returns: of a command that it has sent, or that existed already. */
 export class SentCommand<Input = never, Result = unknown> extends CommandHandle<Input, Result> implements Started {
-  /** Whether this call sent it. False: it was there already, with the same id or key. */
+  /** Whether this call sent it. False: it existed already, with the same id or key. */
   readonly created: boolean
 
   /** @internal Use `hf.send`. */

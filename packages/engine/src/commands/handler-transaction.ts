@@ -19,8 +19,8 @@ interface HandlerTransaction {
 
 /**
  * The handler's rows and the command's completion in one transaction; the message is locked first. When its time is
- * over, the lease is lost or the worker stops, it is rolled back at once, so that row and connection are free; the
- * handler hears of it when its function has ended or the grace is over, so that the next attempt does not run beside it.
+ * over, the lease is lost or the worker stops, it is rolled back at once, so that row and connection are free. The
+ * attempt fails only when its function has ended or the grace time is over, so that the next attempt does not run beside it.
  */
 export async function completeWithin<T>(
   { db, queue, leaseMs, graceMs, finish }: HandlerTransaction,
@@ -30,7 +30,7 @@ export async function completeWithin<T>(
 ): Promise<T> {
   const { command } = call
   const lost = () => new HoldfastError('HF_LEASE_LOST', { id: command.commandId, epoch: String(command.epoch) })
-  // A handler that goes on after its time was up: the attempt has been decided without it.
+  // A handler that continues after its time limit: the attempt has been decided without it.
   if (call.ended) throw lost()
   const limitMs = call.handler?.definition.transactionTimeoutMs ?? TRANSACTION_LIMIT
   let working: Promise<unknown> | undefined

@@ -14,7 +14,7 @@ interface InquireOptions {
 }
 
 /**
- * Asks what became of an earlier call that must not be repeated. Throws OUTCOME_UNKNOWN where that cannot be found out: a
+ * Finds out the outcome of an earlier call that must not be repeated. Throws OUTCOME_UNKNOWN if that is not possible: a
  * person has to.
  */
 export async function inquire(
@@ -24,7 +24,7 @@ export async function inquire(
 ): Promise<Exclude<Inquiry<unknown>, 'unknown'>> {
   const ask = handler?.inquire
   if (!ask) throw new OutcomeUnknown('its handler has no `inquire`')
-  // An answer about a call that still runs would be outdated at once.
+  // The result of an inquiry about a call that still runs would be outdated at once.
   if (running) throw new OutcomeUnknown('its handler still runs although its time is over')
   const answer = await inquireAbout(
     (over) =>
@@ -43,7 +43,7 @@ export async function inquire(
   throw new OutcomeUnknown(answer.problem, answer.cause)
 }
 
-/** Nobody knows whether a call had its effect; it waits for a person. */
+/** It is unknown whether a call had its effect; the command waits for a person. */
 export class OutcomeUnknown extends Error {
   constructor(problem: string, cause?: unknown) {
     super(problem, { cause })

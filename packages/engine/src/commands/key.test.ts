@@ -114,7 +114,7 @@ test('U-02 a key excludes an id, and a duplicate key can be refused like a dupli
 
 test('U-12 the type of a definition has its names, its version and its types, and nothing else', () => {
   type Phantom = 'accepts' | 'handles' | 'returns'
-  expectTypeOf<keyof CommandDefinition>().toEqualTypeOf<'domain' | 'type' | 'name' | 'version' | Phantom>()
+  expectTypeOf<keyof CommandDefinition>().toEqualTypeOf<'kind' | 'domain' | 'type' | 'name' | 'version' | Phantom>()
   expect(defineCommand('keyed', 'Pay', { version: 2 })).toMatchObject({
     domain: 'keyed',
     type: 'Pay',

@@ -9,7 +9,7 @@ import { notFound, workOf, wrongStatus } from '../kernel/model/work.js'
 import type { ReportedEnd, Reports } from '../kernel/reports/reports.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { commandQueueFor } from '../queue/index.js'
-import { isDefinition } from './define.js'
+import { definedCommand } from './define.js'
 import { type CommandAction, operateCommands } from './queries/operate-commands.js'
 import type { CommandOf } from './reference.js'
 import type { HandlerRegistry } from './registry.js'
@@ -19,7 +19,7 @@ type Verb = keyof typeof verbStatuses
 
 const VERBS = { RETRY: 'retry', NOT_DONE: 'retry', CANCEL: 'cancel', COMPLETE: 'complete' } as const
 
-/** What a person ends is counted like what a handler ends. */
+/** Ends by operators are counted like ends by handlers. */
 export const ENDS: Readonly<Record<string, ReportedEnd>> = { cancel: 'cancelled', complete: 'completed' }
 
 /** Data or a result from an operator; the version says under which definition data was parsed. */
@@ -90,7 +90,7 @@ export function createCommandOperations(
     },
     async checkResult(command, result) {
       const name = `${command.domain}/${command.type}`
-      const definition = isDefinition(command) ? command : registry.find(name)?.definition
+      const definition = definedCommand(command) ?? registry.find(name)?.definition
       return { given: await parseWith(definition?.resultSchema, result, `complete ${name}: result`) }
     },
   }

@@ -3,25 +3,25 @@ import type { Database } from '../kernel/database/database.js'
 import { ensureQueue, forgetQueue, queueNameFor } from '../queue/index.js'
 import { type CommandDefinition, checkCommand } from './define.js'
 import type { Domains } from './domains.js'
-import { type Envelope, sealEnvelope } from './envelope.js'
+import { type Envelope, encodeEnvelope } from './envelope.js'
 import type { SendOptions } from './send-options.js'
 
 /** Commands that a statement of another model sends together with its own changes, and the queues of their replies. */
 export interface Outgoing {
   /** Checks and encodes a command; its queue is there afterwards. */
-  seal(definition: CommandDefinition, data: unknown, options: SendOptions, where: string): Promise<Envelope>
+  encode(definition: CommandDefinition, data: unknown, options: SendOptions, where: string): Promise<Envelope>
   /** Creates the queue unless it exists; returns its name in PGMQ. */
   replyQueue(name: string): Promise<string>
-  /** After a queue has turned out to be gone: the next call makes it again. */
+  /** After a queue was found missing: the next call creates it again. */
   forget(names: { readonly domain?: string; readonly replyQueue?: string }): void
 }
 
 export function createOutgoing(db: Database, domains: Domains, codec: Codec): Outgoing {
   return {
-    async seal(definition, data, options, where) {
+    async encode(definition, data, options, where) {
       const defined = checkCommand(where, definition)
       const queue = await domains.ready(definition.domain, { buildIndex: false })
-      return sealEnvelope(defined, data, options, { codec, queue, schema: db.schema, where })
+      return encodeEnvelope(defined, data, options, { codec, queue, schema: db.schema, where })
     },
     async replyQueue(name) {
       const queue = queueNameFor(db.schema, name)

@@ -4,16 +4,16 @@ import { keyedId } from '../kernel/ids/keyed-id.js'
 import { describe } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 
-/** Which type of command: its definition, or its names alone where there is no code of it (`{ domain, type }`). */
+/** A type of command: its definition, or only its names, `{ domain, type }`, in a program without the definition. */
 export interface CommandOf<Input = never, Result = unknown> {
   readonly domain: string
   readonly type: string
-  /** Never there; these carry the types. */
+  /** Carry the types for the compiler; never set at run time. */
   readonly accepts?: (input: Input) => void
   readonly returns?: Result
 }
 
-/** Refuses what names no type of command. */
+/** Refuses a value that does not name a type of command. */
 export function checkCommandOf(where: string, command: unknown): void {
   if (hasText(command, 'domain') && hasText(command, 'type')) return
   const problem = `must be a definition made with defineCommand, or { domain, type }, not ${describe(command)}`

@@ -8,8 +8,8 @@ import { type CommandDefinition, checkCommand, type DefinedCommand } from './def
 export type CommandHandler<Data, Result> = (data: Data, context: CommandContext) => Promise<Result> | Result
 
 /**
- * Finds out what became of a call of a command with `atMostOnce`, by its idempotency key. Asked after an error that is
- * no refusal, after a timeout or a crash, and before a retry by an operator.
+ * Finds out the outcome of a call of a command with `atMostOnce`, by its idempotency key. Called after an error that is
+ * not a refusal, after a timeout or a crash, and before a retry by an operator.
  */
 export type CommandInquire<Data, Result> = (
   data: Data,
@@ -32,7 +32,7 @@ export type HandlerRegistry = Registry<RegisteredHandler>
 export const createHandlerRegistry = (): HandlerRegistry =>
   createRegistry('commands', { named: ({ definition }) => definition })
 
-/** Checks a handler and what it comes with, and registers it. */
+/** Checks a handler and its options, and registers it. */
 export function addHandler<Input, Data, Result>(
   registry: HandlerRegistry,
   definition: CommandDefinition<Input, Data, Result>,

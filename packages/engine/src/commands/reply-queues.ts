@@ -5,8 +5,8 @@ import type { Domains } from './domains.js'
 
 /**
  * Which queues a foreign client's message may name in `reply_to`. Without this list, every client that may write into the
- * queue of one domain could have replies put into the queues of all others. What `hf.send` and `holdfast.send` are
- * told is not restricted: their callers have the rights of the installation.
+ * queue of one domain could have replies put into the queues of all others. The `replyTo` of `hf.send` and `holdfast.send` is
+ * not restricted: their callers have the rights of the installation.
  */
 export interface ReplyQueues {
   /** Lets foreign clients of a domain have their replies sent to this queue, besides `<domain>__replies`. */

@@ -2,7 +2,7 @@ import type { Reports } from '../kernel/reports/reports.js'
 import type { AttemptEnd } from './queries/finish-commands.js'
 import type { ReceivedCommand } from './queries/receive-commands.js'
 
-/** Tells what an attempt came to, when that is committed. */
+/** Reports the end of an attempt, once it is committed. */
 export function reportAttempt(
   reports: Reports,
   domain: string,

@@ -2,8 +2,8 @@ import type { Failure } from '../kernel/failure/classify.js'
 import { type RetryPolicy, retryDelay, shouldRetry } from '../kernel/retry/retry-policy.js'
 
 /**
- * A command's life. Terminal statuses never change; the functions in sql/functions/commands-*.sql change a command
- * only from where an arrow begins.
+ * The states of a command. Terminal statuses never change; the functions in sql/functions/commands-*.sql change a command
+ * only along an arrow.
  *
  * ```mermaid
  * stateDiagram-v2
@@ -43,7 +43,7 @@ export const verbStatuses = {
   cancel: ['PENDING before its first attempt', 'IN_TROUBLESHOOTING_QUEUE'],
 } as const
 
-/** What becomes of an attempt that failed. */
+/** The decision about a failed attempt. */
 export type FailedAttempt =
   | { readonly outcome: 'FAILED' }
   | { readonly outcome: 'TSQ' }

@@ -15,7 +15,7 @@ export interface Circumstances {
   readonly now: Date
 }
 
-/** Why a command does not go on, or that it has ended, in one sentence. */
+/** Why a command does not continue, or that it has ended. */
 export function whyOf(command: CommandRecord, { pause, hasWorker, receivedBy, now }: Circumstances): Why {
   const { status, attempts, dueAt, error, updatedAt } = command
   const failed = error ? ` with ${error.code}: ${withoutStop(error.message)}` : ''

@@ -106,7 +106,7 @@ test('C-05 stop with a timeout abandons handlers that take longer; other workers
           aborted = true
         })
       }),
-    { lease: '300ms' },
+    { lease: '2s' },
   )
   const { id } = await bus.hf.send(Do, null)
   await waitFor('it runs', () => worker.inFlightCount === 1)

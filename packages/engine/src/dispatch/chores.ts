@@ -1,6 +1,6 @@
 import type { Chores } from '../kernel/chores/chores.js'
 
-/** Statements leave the differences they made; they are added up so that reading them stays cheap. */
+/** Each statement inserts the differences that it made; a chore adds them up, so that reading them stays cheap. */
 export const dispatchChores: Chores = {
   async dispatch_tallies(db) {
     await db.run({ name: 'dispatch.compact-tallies', text: 'select holdfast.compact_dispatch_tallies()' })

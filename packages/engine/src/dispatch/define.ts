@@ -1,10 +1,12 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Duration } from '../kernel/duration/duration.js'
 import { checkName } from '../kernel/ids/name.js'
+import { createDefined, type Defined } from '../kernel/model/defined.js'
 import { describe, shown } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, durationOption, integerOption } from '../kernel/validation/options.js'
 import { checkSchema } from '../kernel/validation/schema.js'
+import { definedProcess } from '../processes/index.js'
 import { checkSettings, type DispatchSettings } from './settings.js'
 import type { ProcessTarget } from './targets/process.js'
 import type { WorkflowTarget } from './targets/workflow.js'
@@ -39,13 +41,8 @@ export interface RemoteDispatchOptions<Schema extends StandardSchemaV1> extends 
 }
 
 /** A type of items. `Input` is the context that schedulers give, `Result` what the execution returns. */
-export interface DispatchDefinition<Input = never, Result = unknown> {
-  readonly domain: string
-  readonly type: string
-  /** `domain/type` */
-  readonly name: string
-  readonly version: number
-  /** Never there; these carry the types. */
+export interface DispatchDefinition<Input = never, Result = unknown> extends Defined<'dispatch'> {
+  /** Carry the types for the compiler; never set at run time. */
   readonly accepts?: (input: Input) => void
   readonly returns?: Result
 }
@@ -57,7 +54,14 @@ export interface DefinedDispatch extends DispatchDefinition {
   readonly contextSchema: StandardSchemaV1 | undefined
   readonly callTimeoutMs: number
   readonly settings: object
+  /** Of the process that is its target: when an execution must have ended. */
+  readonly deadline: ((context: unknown) => Date | Duration | undefined) | undefined
 }
+
+const dispatches = createDefined<DefinedDispatch>()
+
+/** What the engine reads of a definition that was made with `defineDispatch`. */
+export const definedDispatch = dispatches.of
 
 /**
  * Declares a type of items that are scheduled now and executed later, at a rate that is configured at run time. The domain is the
@@ -98,7 +102,8 @@ export function defineDispatch(
   if ('process' in target && given.context !== undefined) {
     throw invalidOption(where, 'context', 'is the state of the process: leave it out')
   }
-  const definition: DefinedDispatch = {
+  return dispatches.publish({
+    kind: 'dispatch',
     domain,
     type,
     name: `${domain}/${type}`,
@@ -111,9 +116,9 @@ export function defineDispatch(
     target,
     contextSchema: schemaOf(where, target, given.context),
     callTimeoutMs: durationOption(where, 'callTimeout', given.callTimeout, { min: '1ms', max: '1h', default: '30s' }),
+    deadline: 'process' in target ? definedProcess(target.process)?.deadline : undefined,
     settings: checkSettings(`${where}: settings`, options.settings ?? {}),
-  }
-  return definition
+  })
 }
 
 /** Ids of executions are made of the name and join it to other parts with `:`. */
@@ -124,13 +129,6 @@ function checkPart(where: string, option: string, value: unknown): void {
 }
 
 function schemaOf(where: string, target: Target, context: unknown): StandardSchemaV1 | undefined {
-  if ('process' in target) return target.process.stateSchema
+  if ('process' in target) return definedProcess(target.process)?.stateSchema
   return isOwn(target) && context === undefined ? undefined : checkSchema(where, 'context', context)
-}
-
-/** Whether a definition that is to be registered is one of ours. */
-export function isDispatch(definition: unknown): definition is DefinedDispatch {
-  return (
-    typeof definition === 'object' && definition !== null && 'callTimeoutMs' in definition && 'engine' in definition
-  )
 }

@@ -32,7 +32,7 @@ export interface Dispatch {
   /** What the installation knows: every type of items that was registered or scheduled. */
   definitions(): Promise<readonly KnownDispatch[]>
   /**
-   * Changes settings; what is not named stays. The next cycle goes by them.
+   * Changes the named settings. The next cycle uses them.
    *
    * @example
    * await hf.dispatch.configure(Settlement, { batchSize: 1_000 }, { actor: 'ann', reason: 'the window is late' })
@@ -42,26 +42,26 @@ export interface Dispatch {
   settings(dispatch: DispatchOf): Promise<DispatchSettingsRecord>
   settings(): Promise<readonly DispatchSettingsRecord[]>
   /**
-   * The kill switch: nothing more is released, and what our own engine has been given and has not begun is held back. When it
+   * The kill switch: nothing more is released, and released processes and workflows that have not begun are held back. When it
    * returns, nothing that had not begun will begin.
    */
   pause(dispatch: DispatchOf, by: By): Promise<void>
-  /** Switches it on again, and lets a window that has stopped by itself (`tripAfter`) go on. */
+  /** Switches it on again, and lets a window that has stopped by itself (`tripAfter`) continue. */
   resume(dispatch: DispatchOf, by: By): Promise<void>
-  /** How many are due when, at which rate they go, when they will be through; also under other settings. */
+  /** How many items are due when, the rate of their release, and when the last one will be released; also for other settings. */
   plan(dispatch: DispatchOf, options?: PlanOptions): Promise<DispatchPlan>
   /** How many items have which status. */
   depth(dispatch: DispatchOf): Promise<Depth>
   /**
-   * Records how executions on a target elsewhere ended, as soon as the target knows, so that it need not be asked. Returns for each
-   * what became of the report.
+   * Records how executions on a remote target ended, as soon as the target knows, so that it need not be asked. Returns for each
+   * the result of the report.
    *
    * @example
    * await hf.dispatch.reportEnd(Settlement, { executionId, status: 'COMPLETED' })
    */
   reportEnd(dispatch: DispatchOf, ends: ExecutionEnd | readonly ExecutionEnd[]): Promise<readonly ReportResult[]>
   /**
-   * Stops many items, each as `hf.item(…).cancel` does. Returns for each what became of it.
+   * Cancels many items, each as `hf.item(…).cancel` does. Returns a result for each.
    *
    * @example
    * await hf.dispatch.cancelMany(Settlement, { startAt: { from: fourOClock } }, { actor: 'ann', reason: 'bank holiday' })
@@ -74,7 +74,7 @@ export interface Dispatch {
     by: By,
     change: RescheduleOptions,
   ): Promise<readonly BulkResult[]>
-  /** Makes many READY items due now, before all others; the rate holds for them too. */
+  /** Makes many READY items due now, before all others; the rate applies to them too. */
   expediteMany(dispatch: DispatchOf, which: WhichItems, by: By): Promise<readonly BulkResult[]>
 }
 

@@ -5,7 +5,7 @@ export interface DueMinute {
 }
 
 export interface Forecast {
-  /** When the last of them will have been released; undefined where that is never or not known. */
+  /** When the last of them will have been released; undefined if never, or if it is not known. */
   readonly finishesAt: Date | undefined
   /** The longest that an item waits beyond its time, in milliseconds. */
   readonly latestBy: number
@@ -16,7 +16,7 @@ export interface Forecast {
 const MINUTE = 60_000
 
 /**
- * When items that fall due like this will have been released at this rate: they queue while more are due than go.
+ * When items that fall due like this will have been released at this rate: they queue while more are due than are released.
  * A rate of infinity releases each minute's items within it.
  *
  * @example
@@ -41,7 +41,7 @@ export function forecast(
   return { finishesAt: any ? new Date(Math.ceil(freeAt)) : undefined, latestBy: Math.ceil(latestBy), backlog }
 }
 
-/** What a configuration lets through per second; infinity where nothing holds it back but the machine. */
+/** How many items a configuration releases per second; infinity if nothing but the machine limits it. */
 export function ratePerSecond(config: {
   readonly batchSize: number
   readonly dispatchInterval: number

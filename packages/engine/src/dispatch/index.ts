@@ -5,7 +5,7 @@ export {
   type DefinedDispatch,
   type DispatchDefinition,
   defineDispatch,
-  isDispatch,
+  definedDispatch,
   type ProcessDispatchOptions,
   type RemoteDispatchOptions,
   type WorkflowDispatchOptions,

@@ -8,8 +8,8 @@ import type { Accepted } from './queries/schedule-items.js'
 import type { DispatchOf } from './reference.js'
 
 /**
- * One item of a dispatch. Making a handle costs no query; each call rejects with HF_NOT_FOUND where there is no such item. Every
- * verb takes who acts and why, is audited in its transaction, and rejects with HF_WRONG_STATUS where it cannot be done any more.
+ * One item of a dispatch. Making a handle costs no query; each method rejects with HF_NOT_FOUND if there is no such item. Every
+ * operation takes `{ actor, reason }`, is audited in its transaction, and rejects with HF_WRONG_STATUS if the status does not allow it.
  *
  * @example
  * await hf.item(Settlement, 'PAY-1').reschedule({ actor: 'ann', reason: 'the customer called' }, { startAt: fiveOClock })
@@ -35,13 +35,13 @@ export class ItemHandle<Input = unknown, Result = unknown>
 
   /**
    * Waits until the item has been executed and returns what the process or workflow returned; null where the execution has no
-   * result: it ran on a target elsewhere, or a person completed the item.
+   * result: it ran on a remote target, or a person completed the item.
    */
   result(options?: ResultOptions): Promise<Result | null> {
     return this.#calls.result(this.#dispatch, this.id, options) as Promise<Result | null>
   }
 
-  /** What happened to it and who did it, oldest first. What its execution did is in the history of that. */
+  /** What happened to it and by whom, oldest first. The execution has a history of its own. */
   history(): Promise<readonly RecordedAuditEntry[]> {
     return this.#calls.history(this.#dispatch, this.id)
   }
@@ -52,7 +52,7 @@ export class ItemHandle<Input = unknown, Result = unknown>
   }
 
   /**
-   * Makes a dead letter READY again, with all its attempts. With `notDone` also an item whose start on a target elsewhere ended
+   * Makes a dead letter READY again, with all its attempts. With `notDone` also an item whose start on a remote target ended
    * without an answer.
    */
   retry(by: By, options?: RetryItemOptions): Promise<void> {
@@ -60,16 +60,15 @@ export class ItemHandle<Input = unknown, Result = unknown>
   }
 
   /**
-   * Stops it. A READY item is never executed; of a DISPATCHED one the execution is cancelled instead; a dead letter is given up.
-   * It ends FAILED.
+   * Cancels it. A READY item or a dead letter ends FAILED; the execution of a DISPATCHED item is cancelled, and the item ends with it.
    */
   cancel(by: By, options?: CancelOptions): Promise<void> {
     return this.#calls.cancel(this.#dispatch, this.id, by, options)
   }
 
   /**
-   * Says that what a dead letter was for has been done by other means, or that the target has executed an item whose start ended
-   * without an answer: it ends COMPLETED.
+   * Ends a dead letter COMPLETED, because its work was done by other means; or an item whose start has an unknown
+   * outcome, because the target has executed it.
    */
   complete(by: By): Promise<void> {
     return this.#calls.complete(this.#dispatch, this.id, by)
@@ -80,7 +79,7 @@ export class ItemHandle<Input = unknown, Result = unknown>
     return this.#calls.reschedule(this.#dispatch, this.id, by, change)
   }
 
-  /** Makes a READY item due now, before all others; the rate holds for it too. */
+  /** Makes a READY item due now, before all others; the rate applies to it too. */
   expedite(by: By): Promise<void> {
     return this.#calls.expedite(this.#dispatch, this.id, by)
   }
@@ -88,7 +87,7 @@ export class ItemHandle<Input = unknown, Result = unknown>
 
 /** An item that was scheduled by this call, or was scheduled already. */
 export class ScheduledItem<Input = unknown, Result = unknown> extends ItemHandle<Input, Result> implements Started {
-  /** Whether this call scheduled it. False: it was there already. */
+  /** Whether this call scheduled it. False: it existed already. */
   readonly created: boolean
   /** Whether this call replaced what was scheduled before. */
   readonly replaced: boolean

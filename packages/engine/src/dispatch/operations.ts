@@ -12,7 +12,8 @@ import { notFound, workOf, wrongStatus } from '../kernel/model/work.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, choiceOption, dateOption } from '../kernel/validation/options.js'
 import { callTarget } from './cycle/call-target.js'
-import { type DefinedDispatch, isDispatch } from './define.js'
+import { type DefinedDispatch, definedDispatch } from './define.js'
+import { encodeContext } from './encode-context.js'
 import {
   findExecution,
   findItemIds,
@@ -22,7 +23,6 @@ import {
   operateItems,
 } from './queries/operate-items.js'
 import { type DispatchOf, itemTypeOf } from './reference.js'
-import { sealContext } from './seal-context.js'
 import { type DispatchStatus, verbStatuses } from './states.js'
 import { isOwn } from './targets.js'
 
@@ -31,7 +31,7 @@ import { isOwn } from './targets.js'
  * lists of keys, one transaction each. `single` throws why an item was refused, `many` returns it for each.
  */
 
-/** Which items: by their keys, those that fit, or all. Those that fit and all are READY ones, unless `status` says DISPATCHED. */
+/** Which items: by their keys, by a filter, or all. A filter and `'all'` select READY items, unless `status` is DISPATCHED. */
 export type WhichItems =
   | readonly string[]
   | {
@@ -52,8 +52,8 @@ export interface RetryItemOptions {
   /** Another time to start. Default: the item's own, which has passed, so it is due at once. */
   readonly startAt?: Date | string
   /**
-   * A person found out that a target elsewhere did not start the item, although its start ended without an answer: it is started
-   * again. Without this the target is asked until it knows. Default: false.
+   * A person found out that a remote target did not start the item, although its start ended without an answer: it is started
+   * again. Without this the target is asked until it can say so. Default: false.
    */
   readonly notDone?: boolean
 }
@@ -82,12 +82,12 @@ export interface PreparedOperation {
 
 export type ItemOperations = ReturnType<typeof createItemOperations>
 
-/** Each transaction takes so many at most. */
+/** The most items in one transaction. */
 const CHUNK = 1_000
 
 export function createItemOperations(db: Database, codec: Codec, executions: Executions) {
   const definitionOf = (dispatch: DispatchOf, itemType: string) =>
-    isDispatch(dispatch) ? dispatch : executions.find(itemType)
+    definedDispatch(dispatch) ?? executions.find(itemType)
 
   function prepare(
     { verb, operation }: { readonly verb: PreparedOperation['verb']; readonly operation: ItemOperation },
@@ -157,9 +157,9 @@ export function createItemOperations(db: Database, codec: Codec, executions: Exe
         throw invalidOption(where, 'change', 'must have another startAt, another context, or both')
       }
       const definition = definitionOf(dispatch, itemTypeOf(where, dispatch))
-      const context = given.context === undefined ? {} : await sealContext(definition, given.context, where, codec)
-      const sealed = { ...(startAt ? { execTime: startAt.getTime() } : {}), ...context }
-      return plain({ verb: where, operation: 'RESCHEDULE' }, dispatch, by, sealed)
+      const context = given.context === undefined ? {} : await encodeContext(definition, given.context, where, codec)
+      const encoded = { ...(startAt ? { execTime: startAt.getTime() } : {}), ...context }
+      return plain({ verb: where, operation: 'RESCHEDULE' }, dispatch, by, encoded)
     },
 
     expediting: (dispatch: DispatchOf, by: By): PreparedOperation =>
@@ -184,7 +184,7 @@ export function createItemOperations(db: Database, codec: Codec, executions: Exe
       if (refused) throw refused
     },
 
-    /** Those named, or those that fit, so many at a time; what a chunk has changed no longer fits. */
+    /** The named items, or those that match, in chunks; items that a chunk has changed no longer match. */
     async many(operation: PreparedOperation, which: unknown): Promise<readonly BulkResult[]> {
       const results: BulkResult[] = []
       const apply = async (keys: readonly string[]) => {
@@ -227,7 +227,7 @@ function resultOf(operation: PreparedOperation, operated: Operated): BulkResult 
     : { ...item, outcome: 'done' }
 }
 
-/** A target elsewhere is asked to end the execution; its end is reported or noticed like any other. */
+/** A remote target is asked to end the execution; its end is reported or noticed like any other. */
 async function cancelElsewhere(definition: DefinedDispatch | undefined, executionId: string): Promise<void> {
   const target = definition?.target
   if (!target || isOwn(target)) throw new Error(`its execution ${executionId} was not found here`)

@@ -8,10 +8,10 @@ import { readPlan } from './queries/read-plan.js'
 import { type DispatchOf, itemTypeOf, unknownDefinition } from './reference.js'
 
 export interface PlanOptions {
-  /** What would be if this were configured instead. */
+  /** The plan with these settings instead. */
   readonly batchSize?: number
   readonly dispatchInterval?: Duration
-  /** What the rate limit would let through; null: no limit. */
+  /** The rate of the limit; null: no limit. */
   readonly limitPerSecond?: number | null
   /** How many minutes to list. Default: 1,440. */
   readonly minutes?: number

@@ -349,7 +349,7 @@ test('D-13 a target whose describe hangs stops no release, and ends are noticed 
     return ids.map(() => ({ status: 'COMPLETED' }))
   })
   const slow = await openTestBus({ connectionString: bus.connectionString })
-  const Patient = { ...Hanging, callTimeoutMs: 600_000 }
+  const Patient = defineDispatch(Hanging.domain, Hanging.type, { context: Context, target, callTimeout: '10m' })
   slow.hf.register(Patient)
   const worker = await slow.hf.run({ domains: [Hanging.domain], poll: '20ms' })
   await waitFor('the target is asked', () => asked > 0)

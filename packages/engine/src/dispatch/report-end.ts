@@ -3,7 +3,7 @@ import { chunksOf, isList } from '../kernel/model/lists.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, choiceOption, textOption } from '../kernel/validation/options.js'
 import { FOUND, failureOfEnd } from './cycle/recover.js'
-import { isDispatch } from './define.js'
+import { definedDispatch } from './define.js'
 import { type ReportedEnd, type ReportResult, reportEnds } from './queries/report-ends.js'
 import { type DispatchOf, itemTypeOf } from './reference.js'
 
@@ -15,10 +15,10 @@ export interface ExecutionEnd {
 }
 
 const ENDS = ['COMPLETED', 'FAILED', 'CANCELLED'] as const
-/** So many items are locked by one statement. */
+/** The most items that one statement locks. */
 const CHUNK = 1_000
 
-/** Ends items whose executions ran elsewhere, as their target says. Reporting an end twice is reporting it once. */
+/** Ends items of a remote target, as the target reports. A second report of the same end changes nothing. */
 export async function reportEnd(
   db: Database,
   dispatch: DispatchOf,
@@ -26,7 +26,7 @@ export async function reportEnd(
 ): Promise<readonly ReportResult[]> {
   const where = 'dispatch.reportEnd'
   const itemType = itemTypeOf(where, dispatch)
-  if (isDispatch(dispatch) && dispatch.engine !== 'REMOTE') {
+  if ((definedDispatch(dispatch)?.engine ?? 'REMOTE') !== 'REMOTE') {
     throw invalidOption(where, 'dispatch', `${itemType} is executed by our own engine, which ends its items itself`)
   }
   const ends = (isList(given) ? given : [given]).map((end) => checkEnd(where, end))

@@ -68,11 +68,11 @@ test('D-01 another time or context is refused, and the first stays', async () =>
   const later = new Date(at.getTime() + 1)
   await expect(bus.hf.schedule(Settlement, { ...item, startAt: later })).rejects.toMatchObject({
     code: 'HF_ITEM_CONFLICT',
-    message: `item PAY-1 of ${Settlement.name} is scheduled for another time already`,
+    message: `item ${Settlement.name} PAY-1 is scheduled for another time already`,
   })
   await expect(bus.hf.schedule(Settlement, { ...item, context: { amount: 6 } })).rejects.toMatchObject({
     code: 'HF_ITEM_CONFLICT',
-    message: `item PAY-1 of ${Settlement.name} is scheduled with another context already`,
+    message: `item ${Settlement.name} PAY-1 is scheduled with another context already`,
   })
   expect(await bus.hf.item(Settlement, 'PAY-1').get()).toMatchObject({ startAt: at, context: { amount: 5 } })
 })
@@ -105,7 +105,7 @@ test('D-01 replace replaces a READY item, on record, and is refused once it is n
   await runDispatchCycle(bus.db, Settlement)
   await expect(bus.hf.schedule(Settlement, item, { replace: true })).rejects.toMatchObject({
     code: 'HF_ITEM_CONFLICT',
-    message: `item PAY-1 of ${Settlement.name} is DISPATCHED and cannot be replaced any more`,
+    message: `item ${Settlement.name} PAY-1 is DISPATCHED and cannot be replaced any more`,
   })
 })
 

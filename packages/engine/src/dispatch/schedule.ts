@@ -12,7 +12,7 @@ import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, dateOption, textOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { deadlineOf } from '../processes/index.js'
-import { type DefinedDispatch, type DispatchDefinition, isDispatch } from './define.js'
+import { type DefinedDispatch, type DispatchDefinition, definedDispatch } from './define.js'
 import { ScheduledItem } from './item-handle.js'
 import { checkItemKey, type ItemCalls } from './items.js'
 import { noteDispatch } from './queries/note-dispatch.js'
@@ -27,9 +27,9 @@ import { unknownDefinition } from './reference.js'
 
 /** An item to be executed later. */
 export interface ItemToSchedule<Input> {
-  /** Your own name for it, unique per definition: scheduling it twice is scheduling it once. At most 200 characters. */
+  /** Your own name for it, unique per definition: scheduling it again changes nothing. At most 200 characters. */
   readonly key: string
-  /** What its execution is given: the state of the process, the input of the workflow, or what the target takes. */
+  /** The input of its execution: the state of the process, the input of the workflow, or the context for the target. */
   readonly context: Input
   /** When it is to be executed. A time in the past is due at once. */
   readonly startAt: Date | string
@@ -40,11 +40,11 @@ export interface ItemToSchedule<Input> {
 export interface ScheduleOptions {
   /** Your own transaction: the item is scheduled if it commits. */
   readonly transaction?: Queryable
-  /** Let another time or context take the place of what was scheduled, for as long as the item is READY. */
+  /** Replaces time and context of an existing item, if it is still READY. */
   readonly replace?: boolean
 }
 
-/** Of a list: how many items are new, how many were there already, how many of those were replaced. */
+/** For a list: how many items are new, how many existed already, how many of those were replaced. */
 export interface Scheduled {
   readonly created: number
   readonly existing: number
@@ -79,7 +79,7 @@ interface Parts {
   readonly items: ItemCalls
 }
 
-interface SealedItem extends Omit<ScheduleRequest, 'rows'> {
+interface EncodedItem extends Omit<ScheduleRequest, 'rows'> {
   readonly key: string
   readonly row: string
 }
@@ -90,7 +90,7 @@ const LATEST_YEAR = 9_999
 
 export function createScheduling(db: Database, { codec, logger, metrics, items: calls }: Parts): Scheduling {
   const noted = new Map<string, Promise<void>>()
-  const singles: Batcher<SealedItem, Met> = createBatcher<SealedItem, Met>({
+  const singles: Batcher<EncodedItem, Met> = createBatcher<EncodedItem, Met>({
     name: 'dispatch.schedule',
     key: ({ type, key }) => `${type} ${key}`,
     flush: async (items) => (await flushSingles(db, items)).map((done) => ({ done })),
@@ -114,18 +114,18 @@ export function createScheduling(db: Database, { codec, logger, metrics, items: 
   /** Schedules all or none. */
   async function attempt(
     dispatch: DefinedDispatch,
-    sealed: readonly SealedItem[],
+    encoded: readonly EncodedItem[],
     transaction: Queryable | undefined,
   ): Promise<readonly Accepted[] | 'unknown type'> {
-    const [first] = sealed
+    const [first] = encoded
     if (!first) return []
-    if (sealed.length === 1 && transaction === undefined) {
+    if (encoded.length === 1 && transaction === undefined) {
       const met = await singles.write(first)
       return met === 'unknown type' ? met : [refuseConflict(dispatch, first.key, met)]
     }
     const all = async (executor: Executor) => {
       const found: Accepted[] = []
-      for (const chunk of chunksOf(sealed, CHUNK)) {
+      for (const chunk of chunksOf(encoded, CHUNK)) {
         const rows = chunk.map(({ row }) => row)
         const { others, unknown } = await scheduleItems(executor, { ...first, rows })
         if (unknown) return 'unknown type'
@@ -138,22 +138,22 @@ export function createScheduling(db: Database, { codec, logger, metrics, items: 
     return transaction === undefined ? db.transaction(all, { retry: true }) : all(db.inside(transaction))
   }
 
-  async function sealAll(
+  async function encodeAll(
     definition: DefinedDispatch,
     items: readonly ItemToSchedule<unknown>[],
     replace: boolean,
-  ): Promise<SealedItem[]> {
+  ): Promise<EncodedItem[]> {
     const { name: type, version } = definition
-    const sealed: SealedItem[] = []
+    const encoded: EncodedItem[] = []
     for (const [place, item] of items.entries()) {
       const where = items.length === 1 ? `schedule ${type}` : `schedule ${type}: items[${place}]`
       const given = checkOptions(where, item, ['key', 'context', 'startAt', 'initWorkflowId'])
       const key = checkItemKey(where, given.key)
       const init = textOption(where, 'initWorkflowId', given.initWorkflowId, { max: 512, default: undefined })
-      const row = await sealRow(definition, { key, init, given, where }, codec)
-      sealed.push({ type, version, replace, key, row })
+      const row = await encodeRow(definition, { key, init, given, where }, codec)
+      encoded.push({ type, version, replace, key, row })
     }
-    return sealed
+    return encoded
   }
 
   async function scheduleAll(
@@ -164,14 +164,14 @@ export function createScheduling(db: Database, { codec, logger, metrics, items: 
     const where = `schedule ${dispatch.name}`
     const checked = checkOptions(where, options, ['transaction', 'replace'])
     const replace = booleanOption(where, 'replace', checked.replace, { default: false })
-    const sealed = await sealAll(dispatch, items, replace)
+    const encoded = await encodeAll(dispatch, items, replace)
     await known(dispatch)
-    const found = await attempt(dispatch, sealed, options.transaction)
+    const found = await attempt(dispatch, encoded, options.transaction)
     if (found !== 'unknown type') return found
-    // The database was restored to an earlier state under this program: it is told again what it was told before.
+    // The database was restored to an earlier state: the program registers the type again.
     noted.delete(dispatch.name)
     await known(dispatch)
-    const again = await attempt(dispatch, sealed, options.transaction)
+    const again = await attempt(dispatch, encoded, options.transaction)
     if (again === 'unknown type') throw unknownDefinition(dispatch.name)
     return again
   }
@@ -191,8 +191,8 @@ export function createScheduling(db: Database, { codec, logger, metrics, items: 
   }
 }
 
-async function sealRow(
-  { target, contextSchema }: DefinedDispatch,
+async function encodeRow(
+  definition: DefinedDispatch,
   item: {
     readonly key: string
     readonly init: string | undefined
@@ -207,15 +207,15 @@ async function sealRow(
   if (year < 1 || year > LATEST_YEAR) {
     throw invalidOption(where, 'startAt', `must lie in the years 1 to ${LATEST_YEAR}, not ${year}`)
   }
-  const parsed = await parseWith(contextSchema, given.context, where)
+  const parsed = await parseWith(definition.contextSchema, given.context, where)
   const { json, notes } = codec.encode(parsed, { at: 'context' })
-  const deadline = 'process' in target ? deadlineOf(where, target.process.deadline?.(parsed)) : {}
+  const deadline = deadlineOf(where, definition.deadline?.(parsed))
   const details = Object.keys(deadline).length === 0 ? null : deadline
   return `[${JSON.stringify(key)},${startAt.getTime()},${json},${JSON.stringify(notes)},${JSON.stringify(init ?? null)},${JSON.stringify(details)}]`
 }
 
 /** One statement per item type (and version, and way of replacing): nearly always one. */
-async function flushSingles(db: Executor, items: readonly SealedItem[]): Promise<Met[]> {
+async function flushSingles(db: Executor, items: readonly EncodedItem[]): Promise<Met[]> {
   const groups = new Map<string, { readonly request: Omit<ScheduleRequest, 'rows'>; readonly places: number[] }>()
   for (const [place, { type, version, replace }] of items.entries()) {
     const name = `${type} ${version} ${replace}`
@@ -251,6 +251,7 @@ function conflictOf(met: Met): string {
 }
 
 function checkDefinition(definition: unknown): DefinedDispatch {
-  if (isDispatch(definition)) return definition
+  const defined = definedDispatch(definition)
+  if (defined) return defined
   throw invalidOption('dispatch', 'definition', 'must be made with defineDispatch')
 }

@@ -1,7 +1,7 @@
 import { splitName } from '../kernel/ids/name.js'
 import type { DispatchConfig } from './queries/read-config.js'
 
-/** Where items are executed: by our own processes or workflows, or by an engine elsewhere. */
+/** Where items are executed: by our own processes or workflows, or by a remote target. */
 export type TargetKind = 'process' | 'workflow' | 'remote'
 
 /** The settings of a type of items as they are now; durations in milliseconds. */

@@ -16,9 +16,9 @@ export interface DispatchSettings {
   readonly preStartBuffer?: Duration
   /** How often an item may fail before it is a dead letter. Default: 5. */
   readonly maxDispatchRetries?: number
-  /** For targets elsewhere: how long after a start without an answer the target is asked about it. Default: 2 minutes. */
+  /** For remote targets: how long after a start of unknown outcome the target is asked about it. Default: 2 minutes. */
   readonly staleClaimThreshold?: Duration
-  /** For targets elsewhere: about how many executions one call of `describe` asks at most. Default: 100. */
+  /** For remote targets: about how many executions one call of `describe` asks at most. Default: 100. */
   readonly maxStaleRecoveryPerCycle?: number
   /** How many batches our own engine may have been given without having begun them; null: any number. Default: 4. */
   readonly maxBatchesAhead?: number | null
@@ -29,7 +29,7 @@ export interface DispatchSettings {
   readonly tripAfter?: number | null
   /** Start this instead of what the definition says: a process that a worker has registered, or a stored workflow. */
   readonly execWorkflowType?: string | null
-  /** For targets elsewhere, which get it as `taskQueue`. */
+  /** For remote targets, which get it as `taskQueue`. */
   readonly execTaskQueue?: string | null
   /** The key of a rate limit (`hf.limits`): a cycle releases as many items as it grants. */
   readonly rateLimitKey?: string | null
@@ -68,7 +68,7 @@ const DURATIONS: Partial<Record<keyof DispatchSettings, { readonly unit: number;
 }
 const TEXTS: readonly string[] = ['execWorkflowType', 'execTaskQueue', 'rateLimitKey']
 const NULLABLE: readonly string[] = [...TEXTS, 'maxBatchesAhead', 'tripAfter']
-/** What an `int` of PostgreSQL holds: beyond it the database would complain in its own words. */
+/** The largest `int` of PostgreSQL: the database would refuse more with an error of its own. */
 const LARGEST = 2_147_483_647
 
 /** Checks the kinds of values; their ranges are the table's own, and refused by it in a sentence (see `refusedSetting`). */

@@ -1,5 +1,5 @@
 /**
- * An item's life. Each transition is guarded by the status before it. On our own engine `CLAIMED` is passed within
+ * The states of an item. Each transition requires the status before it. On our own engine `CLAIMED` is passed within
  * one transaction and never seen.
  *
  * ```mermaid

@@ -3,10 +3,10 @@ import { invalidOption } from '../kernel/validation/invalid-option.js'
 import type { ProcessTarget } from './targets/process.js'
 import type { WorkflowTarget } from './targets/workflow.js'
 
-/** One item on its way to an engine elsewhere. */
+/** One item on its way to a remote target. */
 export interface ExecutionStart<Context = unknown> {
   readonly key: string
-  /** The same for every try of the same execution: an engine that knows it already has started it already. */
+  /** The same for every attempt of the same execution: an engine that knows it has started it already. */
   readonly executionId: string
   readonly context: Context
   readonly contextVersion: number
@@ -20,14 +20,14 @@ export interface ExecutionStart<Context = unknown> {
 }
 
 /**
- * What became of a start. An execution that was there already counts as started. `failed` with a `BusinessError` or a
+ * The outcome of a start. An execution that existed already counts as started. `failed` with a `BusinessError` or a
  * `PermanentError`: nothing was started. With any other error the outcome is unknown, and the target is asked before it is started again.
  */
 export type StartOutcome = 'started' | 'alreadyStarted' | { readonly failed: unknown }
 
 /**
- * What an engine knows of an execution. `UNKNOWN`: it cannot tell now, and the item is left alone; `FAILED` is technical and
- * tried again; `CANCELLED` (also: compensated, aborted) is for good.
+ * What an engine knows of an execution. `UNKNOWN`: it cannot say now, and the item is not changed; `FAILED` is technical and
+ * retried; `CANCELLED` (also: compensated, aborted) is final.
  */
 export interface ExecutionState {
   readonly status: 'NOT_FOUND' | 'RUNNING' | 'COMPLETED' | 'FAILED' | 'CANCELLED' | 'UNKNOWN'
@@ -41,14 +41,14 @@ export interface TargetCall {
 
 /**
  * An engine that executes items elsewhere. A start may fail, may have happened already, or may be of unknown outcome. A call that
- * throws, takes too long or returns something unexpected leaves open what became of the items it was asked about, and of no others:
+ * throws, takes too long or returns something unexpected leaves the outcome of its items unknown, and of no others:
  * they stay CLAIMED until `describe` has said whether they were started.
  */
 export interface ExecutionTarget<Context = unknown> {
   readonly name: string
   /** Starts executions; returns the outcome of each, in order. */
   start(items: readonly ExecutionStart<Context>[], call: TargetCall): Promise<readonly StartOutcome[]>
-  /** Says of each execution, in order, where it stands. */
+  /** Returns the status of each execution, in order. */
   describe(executionIds: readonly string[], call: TargetCall): Promise<readonly ExecutionState[]>
   /** Ends executions early, for operators who cancel dispatched items. Without it they are refused. */
   cancel?(executionIds: readonly string[], call: TargetCall): Promise<void>

@@ -65,5 +65,7 @@ test('U-04 U-09 a handle takes another context as its definition has it', () => 
 })
 
 test('U-12 a definition shows its names and version, and nothing of the engine', () => {
-  expectTypeOf<keyof typeof Own>().toEqualTypeOf<'domain' | 'type' | 'name' | 'version' | 'accepts' | 'returns'>()
+  expectTypeOf<keyof typeof Own>().toEqualTypeOf<
+    'kind' | 'domain' | 'type' | 'name' | 'version' | 'accepts' | 'returns'
+  >()
 })

@@ -30,7 +30,7 @@ function whyEnded({ status, completedAt, lastError }: ItemStanding): Why {
   return { reason: 'ended', text: `It ended ${status}${when}${status === 'FAILED' ? `: ${lastError}` : ''}.` }
 }
 
-/** Only for targets elsewhere: it was claimed, and no start is on record. */
+/** Only for remote targets: it was claimed, and no start is on record. */
 function whyClaimed({ claimedAt, lastError, checkAt }: ItemStanding): Why {
   const at = checkAt ? { at: checkAt } : {}
   if (lastError === null) {
@@ -96,5 +96,5 @@ function whyQueued({ before, rateLimitKey, limitPerSecond, batchSize, interval, 
 const counted = (before: number) => (before > MOST_COUNTED ? `more than ${MOST_COUNTED}` : before)
 const attempts = ({ retryCount }: ItemStanding) => (retryCount === 1 ? '1 attempt' : `${retryCount} attempts`)
 
-/** So many items before one are counted, and no more. */
+/** How many items before one are counted at most. */
 export const MOST_COUNTED = 10_000

@@ -129,7 +129,7 @@ const details: { readonly [Code in ErrorCode]: ErrorDetails<Code> } = {
   HF_UNKNOWN_RESPONSE: { ...definition, response: 'approved' },
   HF_UNKNOWN_STEP: { ...definition, version: 2, step: 'chrage', nearest: 'charge' },
   HF_WORKFLOW_CHANGED: { ...definition, version: 2 },
-  HF_START_VETOED: { ...work, hook: 'limits', problem },
+  HF_START_VETOED: { ...definition, version: 2, hook: 'limits', problem },
   HF_LEASE_LOST: { id: 'PAY-1', epoch: '4' },
   HF_INSTANCE_HELD: { id: 'PAY-1' },
   HF_CANCELLED: work,

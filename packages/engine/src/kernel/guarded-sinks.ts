@@ -21,7 +21,7 @@ const ofThisProcess: Surroundings = {
   now: () => performance.now(),
 }
 
-/** A sink whose failures reach nobody. Nothing is allocated for a call that succeeds. */
+/** A sink whose failures reach no caller. Nothing is allocated for a call that succeeds. */
 export function guardedMetrics(metrics: Metrics, surroundings = ofThisProcess): Metrics {
   // Compared by identity: code that measures only for a sink checks for this one.
   if (metrics === noMetrics) return metrics
@@ -51,7 +51,7 @@ export function guardedMetrics(metrics: Metrics, surroundings = ofThisProcess): 
   }
 }
 
-/** A logger whose failures reach nobody. */
+/** A logger whose failures reach no caller. */
 export function guardedLogger(logger: Logger, surroundings = ofThisProcess): Logger {
   if (logger === silentLogger) return logger
   const failed = createFailureReport('the logger', surroundings)
@@ -84,7 +84,7 @@ function createFailureReport(what: string, { write, now }: Surroundings): (error
     try {
       write(`${formatLine(new Date(), 'ERROR', fields, `${what} threw: ${messageOf(error)}`)}\n`)
     } catch {
-      // Neither the sink nor stderr can be reached: there is nobody left to tell.
+      // Neither the sink nor stderr works: the failure cannot be reported.
     }
   }
 }

@@ -3,7 +3,7 @@ import { checkOptions, integerOption, numberOption, textOption } from '../kernel
 
 /** What a rate limit allows. */
 export interface RateLimitOptions {
-  /** Fractions are fine: 0.5 is one every two seconds. */
+  /** Fractions are allowed: 0.5 is one every two seconds. */
   readonly ticketsPerSecond: number
   /** How many may come at once after a quiet time. Default: as many as in one second, at least 1. */
   readonly burst?: number

@@ -35,7 +35,7 @@ export async function flushGroups(db: Executor, groups: readonly Group[]): Promi
   return results.flat()
 }
 
-/** Trouble of one group must not repeat the others, which would waste the slots that they got. */
+/** An error of one group must not repeat the others, which would waste the slots that they got. */
 async function reserveApart(db: Executor, group: Group): Promise<readonly Outcome<Distributed>[]> {
   try {
     return await reserve(db, [group], true)

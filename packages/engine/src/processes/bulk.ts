@@ -64,7 +64,7 @@ function optionsOf({ verb, notDone, compensate }: BulkCall): object {
   }
 }
 
-/** To an operator who acts on troubles, a process that is not there is one that needs nobody. */
+/** For an operation on troubles, a process that does not exist is one that does not need a person. */
 function inTrouble(answer: OperationAnswer): OperationAnswer {
   const gone = answer.outcome === 'unknown' || answer.outcome === 'other type'
   return gone ? { ...answer, outcome: 'not in trouble' } : answer

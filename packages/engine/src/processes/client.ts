@@ -3,25 +3,23 @@
 // the first process.
 
 import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
-import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Queryable } from '../kernel/database/executor.js'
 import { GIVE_UP_AFTER } from '../kernel/database/retrying.js'
 import { HoldfastError } from '../kernel/errors.js'
-import type { Logger } from '../kernel/logger.js'
-import type { Metrics } from '../kernel/metrics/metrics.js'
 import type { StartedOne } from '../kernel/model/handle.js'
-import { type MissingWorkers, presenceIn } from '../kernel/results/presence.js'
+import type { Runtime } from '../kernel/model/runtime.js'
+import { presenceIn } from '../kernel/results/presence.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions } from '../kernel/validation/options.js'
 import type { ResponseSchemas } from './context.js'
 import type { ProcessDefinition } from './define.js'
+import { encodeStart, type StartDetails } from './encode-start.js'
 import { type ProcessCalls, StartedProcess } from './handle.js'
 import type { StarterExecutions } from './immediate.js'
-import { flushStartsStatement, type SealedStart, type StartAnswer, startProcesses } from './queries/start-processes.js'
+import { type EncodedStart, flushStartsStatement, type StartAnswer, startProcesses } from './queries/start-processes.js'
 import { checkDefinition } from './reference.js'
 import { notFound, ofOtherType, processOf } from './refused.js'
-import { type StartDetails, sealStart } from './seal-start.js'
 import { hasEnded, type ProcessStatus } from './states.js'
 
 export interface StartOptions extends StartDetails {
@@ -57,13 +55,9 @@ export interface ProcessClient {
 const CHUNK = 1_000
 const DETAILS = ['id', 'key', 'startAt', 'delay', 'deadline', 'attributes', 'batch'] as const
 
-interface Parts {
-  readonly codec: Codec
-  readonly logger: Logger
-  readonly metrics: Metrics
+interface Parts extends Pick<Runtime, 'codec' | 'logger' | 'metrics' | 'missing'> {
   readonly immediate: StarterExecutions
   readonly calls: ProcessCalls
-  readonly missing: MissingWorkers
 }
 
 export function createProcessClient(
@@ -72,10 +66,10 @@ export function createProcessClient(
 ): ProcessClient {
   const isLive = presenceIn(db, 'processes')
   const made = ({ name }: ProcessDefinition) => missing.made('processes', name, isLive)
-  const starts: Batcher<SealedStart, StartAnswer> = createBatcher<SealedStart, StartAnswer>({
+  const starts: Batcher<EncodedStart, StartAnswer> = createBatcher<EncodedStart, StartAnswer>({
     name: 'processes.start',
     key: ({ id, key }) => key ?? id,
-    flush: async (sealed) => (await startProcesses(db, sealed, flushStartsStatement)).map((done) => ({ done })),
+    flush: async (encoded) => (await startProcesses(db, encoded, flushStartsStatement)).map((done) => ({ done })),
     giveUpAfter: GIVE_UP_AFTER,
     logger,
     metrics,
@@ -83,8 +77,7 @@ export function createProcessClient(
 
   return {
     async start(definition, state, options = {}) {
-      checkDefinition('start', definition)
-      const process = definition as ProcessDefinition
+      const process = checkDefinition('start', definition)
       const where = `start ${definition.name}`
       const given = checkOptions(where, options, [...DETAILS, 'immediate', 'transaction'])
       const here =
@@ -94,38 +87,37 @@ export function createProcessClient(
         options.delay === undefined &&
         (await immediate.allowed(process))
       const lending = here ? immediate.lending(process) : undefined
-      const sealed = await sealStart(process, state, options, { codec, where, lending })
+      const encoded = await encodeStart(process, state, options, { codec, where, lending })
       const sentAt = performance.now()
       const answer =
         options.transaction === undefined
-          ? await starts.write(sealed)
-          : (await startProcesses(db.inside(options.transaction), [sealed]))[0]
-      const { id, created, status } = checkAnswer(answer, sealed, process, options.batch)
+          ? await starts.write(encoded)
+          : (await startProcesses(db.inside(options.transaction), [encoded]))[0]
+      const { id, created, status } = checkAnswer(answer, encoded, process, options.batch)
       const reached =
-        answer?.lent && lending && created ? await immediate.run(process, sealed, { ...answer, sentAt }) : status
+        answer?.lent && lending && created ? await immediate.run(process, encoded, { ...answer, sentAt }) : status
       if (!hasEnded(reached)) made(process)
       return new StartedProcess(calls, process, id, created)
     },
     async startMany(definition, processes, options = {}) {
-      checkDefinition('startMany', definition)
-      const process = definition as ProcessDefinition
+      const process = checkDefinition('startMany', definition)
       const given = checkOptions('startMany', options, ['transaction', 'batch'])
       if (!Array.isArray(processes) || processes.length === 0) {
         throw invalidOption('startMany', 'processes', 'must hold at least one process')
       }
-      const sealed: SealedStart[] = []
+      const encoded: EncodedStart[] = []
       for (const [place, one] of processes.entries()) {
         const where = `startMany ${definition.name}: processes[${place}]`
         checkOptions(where, one ?? null, ['input', ...DETAILS])
         const shared = given.batch === undefined ? {} : { batch: options.batch as string }
-        sealed.push(await sealStart(process, one.input, { ...one, ...shared }, { codec, where }))
+        encoded.push(await encodeStart(process, one.input, { ...one, ...shared }, { codec, where }))
       }
-      refuseRepeated(sealed)
+      refuseRepeated(encoded)
       const started: StartedOne[] = []
       const startAll = async (executor: Parameters<typeof startProcesses>[0]) => {
         started.length = 0
-        for (let from = 0; from < sealed.length; from += CHUNK) {
-          const chunk = sealed.slice(from, from + CHUNK)
+        for (let from = 0; from < encoded.length; from += CHUNK) {
+          const chunk = encoded.slice(from, from + CHUNK)
           const answers = await startProcesses(executor, chunk)
           for (const [place, one] of chunk.entries()) {
             const batch = options.batch ?? processes[from + place]?.batch
@@ -146,7 +138,7 @@ export function createProcessClient(
 
 export function checkAnswer(
   answer: StartAnswer | undefined,
-  { id }: SealedStart,
+  { id }: EncodedStart,
   { name }: Pick<ProcessDefinition, 'name'>,
   batchId: string | undefined,
 ): StartedOne & { readonly status: ProcessStatus } {
@@ -160,9 +152,9 @@ export function checkAnswer(
   return { id: answer.id, status: answer.status, created: answer.created }
 }
 
-function refuseRepeated(sealed: readonly SealedStart[]): void {
+function refuseRepeated(encoded: readonly EncodedStart[]): void {
   const seen = new Set<string>()
-  for (const { id, key } of sealed) {
+  for (const { id, key } of encoded) {
     for (const name of key === undefined ? [id] : [id, key]) {
       if (!seen.has(name)) seen.add(name)
       else {

@@ -6,14 +6,14 @@ import { HoldfastError } from '../kernel/errors.js'
 import type { Runtime } from '../kernel/model/runtime.js'
 import { describe } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
-import type { ProcessDefinition } from './define.js'
+import type { DefinedProcess } from './define.js'
 import { settled } from './execution/from-user-code.js'
 import { type Completable, completeProcess, findCompletable } from './queries/complete-process.js'
 import type { OperationAnswer } from './queries/operate-processes.js'
 
 type CompletingParts = Pick<Runtime, 'db' | 'codec' | 'logger'>
 
-/** How a process ends by hand. */
+/** Options of completing a process by hand. */
 export interface CompleteOptions {
   /** Put over the state that readers see, property by property. */
   readonly state?: Readonly<Record<string, unknown>>
@@ -41,7 +41,7 @@ export async function complete(
     const answer = await operatorCall(parts.db, `complete ${process.name} ${reference}`, (tx) =>
       once(tx, parts, process, reference, by, prepared),
     ).catch(lockedAnswer)
-    // A response, a worker or another operator was faster. Read it again.
+    // A response, a worker or another operator came first. Read it again.
     if (answer.outcome !== 'changed') return answer
   }
 
@@ -70,7 +70,7 @@ export async function completeWithin(
 /** Which process is completed, and its code where this program has it. */
 interface Completed {
   readonly name: string
-  readonly code: ProcessDefinition | undefined
+  readonly code: DefinedProcess | undefined
 }
 
 /** What the operator gave, not checked yet. */
@@ -117,7 +117,7 @@ async function once(
 
 function stateAfter(
   { codec, logger }: CompletingParts,
-  code: ProcessDefinition | undefined,
+  code: DefinedProcess | undefined,
   { id, state, notes, missed }: Completable,
   overrides: object | undefined,
 ): Encoded {

@@ -12,12 +12,12 @@ import type { Retry, RetryCount } from '../kernel/retry/retry-option.js'
 
 /** What a step's own code gets. */
 export interface StepCall {
-  /** The same on every attempt: give it to whatever you call, so that a repeated call has one effect. */
+  /** The same on every attempt: pass it to the systems that you call, so that a repeated call has one effect. */
   readonly idempotencyKey: string
   /** The number of this call, from 1. */
   readonly attempt: number
   readonly maxAttempts: number
-  /** Fires when the step's time is over, the lease is lost, the process is cancelled or the worker is stopped now. */
+  /** Fires when the time limit is reached, the lease is lost, the process is cancelled or the worker is stopped now. */
   readonly signal: AbortSignal
   readonly logger: Logger
 }
@@ -60,7 +60,7 @@ export type OnFailure = 'tsq' | 'throw'
 export interface StepOptions<Result> extends Compensation<Result> {
   /** How often the step is called, and how long apart. Default: once; with more attempts after 1 s, doubled each time. */
   readonly retry?: Retry
-  /** 30 s unless given. */
+  /** Default: 30 s. */
   readonly timeout?: Duration
   readonly rateLimit?: { readonly key: string; readonly maxWait?: Duration }
   readonly onFailure?: OnFailure
@@ -75,7 +75,7 @@ export type OnTimeout = 'tsq' | 'compensate' | 'fail' | 'return'
 
 export interface WaitOptions {
   readonly timeout?: Duration
-  /** What becomes of the process when the time is over: troubleshooting unless given. */
+  /** What happens to the process when the time is over. Default: troubleshooting. */
   readonly onTimeout?: OnTimeout
 }
 
@@ -93,7 +93,7 @@ export interface CommandCallOptions<Result> extends Compensation<Result> {
   readonly timeout?: Duration
   readonly onTimeout?: Exclude<OnTimeout, 'return'>
   readonly onFailure?: OnFailure
-  /** How often the command's handler is called at most; its definition's unless given. */
+  /** How often the command's handler is called at most. Default: that of its definition. */
   readonly retry?: RetryCount
 }
 
@@ -123,7 +123,7 @@ export interface ProcessContext<Responses extends ResponseSchemas = ResponseSche
   readonly signal: AbortSignal
   readonly logger: Logger
   /**
-   * Calls the outside world once, as far as the record knows.
+   * Calls an external system and records the result. A recorded step is never called again.
    *
    * @example
    * const risk = await ctx.step('bookRisk', ({ idempotencyKey }) => risks.book(payment, idempotencyKey), {
@@ -142,7 +142,7 @@ export interface ProcessContext<Responses extends ResponseSchemas = ResponseSche
     work: (tx: Queryable) => Promise<Result>,
     options?: TransactionOptions<NoInfer<Result>>,
   ): Promise<Result>
-  /** Something that differs from time to time (a random number, a setting): run once, recorded. */
+  /** Runs code whose value may differ each time (a random number, a setting) once, and records the value. */
   sideEffect<Result>(
     name: string,
     work: () => Promise<Result> | Result,
@@ -161,7 +161,7 @@ export interface ProcessContext<Responses extends ResponseSchemas = ResponseSche
     response: Name,
     options: WaitOptions,
   ): Promise<StandardSchemaV1.InferOutput<Responses[Name]> | undefined>
-  /** Rests for a time, or until a moment, without a worker. */
+  /** Suspends the process for a time, or until a moment. */
   sleep(name: string, until: Duration | Date): Promise<void>
   /** Sends a command and waits for its final reply. */
   command<Input, Data, Result>(
@@ -177,18 +177,18 @@ export interface ProcessContext<Responses extends ResponseSchemas = ResponseSche
     state: NoInfer<Input>,
     options?: ChildOptions<NoInfer<Result>>,
   ): Promise<Result>
-  /** The time of the last thing that was recorded: the same on every replay. */
+  /** The time of the last recorded event: the same on every replay. */
   now(): Date
   /** The same ones on every replay. */
   uuid(): string
   random(): number
   /**
-   * Ends this history and goes on with a fresh one that begins with this state: the state as `execute` has it, which is not
-   * parsed again. Responses that nobody has met yet are carried over.
+   * Ends this history and continues with a fresh one that begins with this state: the state as `execute` has it, which is not
+   * parsed again. Responses that have not been read yet are carried over.
    *
    * Compensations are not carried over: the calls that they belong to are left behind with the history. While a failure, a cancel or a deadline
    * could still want them, the process goes to troubleshooting with HF_CONTINUE_WITH_COMPENSATIONS instead; `keepEffects: true`
-   * says that what was done stays done. Commands, children and steps that have not ended are refused with
+   * says that their effects stay. Commands, children and steps that have not ended are refused with
    * HF_CONTINUE_WITH_OPEN_CALLS: await them first.
    */
   continueAsNew(state: State, options?: { readonly keepEffects?: boolean }): Promise<never>

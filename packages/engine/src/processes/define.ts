@@ -5,6 +5,7 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Duration } from '../kernel/duration/duration.js'
 import type { ClassifyOptions } from '../kernel/failure/classify.js'
 import { checkName } from '../kernel/ids/name.js'
+import { createDefined, type Defined } from '../kernel/model/defined.js'
 import { describe, shown } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import {
@@ -22,7 +23,7 @@ import type { DeadlineAction } from './states.js'
 
 type Classify = NonNullable<ClassifyOptions['classify']>
 
-/** What a hook is told. A hook runs after the end is recorded, at most once; its error is logged and changes nothing. */
+/** The argument of a hook. A hook is called after the end is recorded, at most once; its error is logged and changes nothing. */
 export interface ProcessEnd {
   readonly id: string
   readonly key: string | null
@@ -39,7 +40,7 @@ type Hook<State> = (state: State, end: ProcessEnd) => unknown
 export interface ProcessOptions<StateSchema extends StandardSchemaV1, Responses extends ResponseSchemas, Result> {
   /** Any Standard Schema; the state is parsed once, when the process is started. */
   readonly state: StateSchema
-  /** Raise it when the order of the calls in `execute` changes: older workers leave newer processes alone. */
+  /** Raise it when the order of the calls in `execute` changes: older workers do not claim newer processes. */
   readonly version?: number
   /** What may come from outside: data with a schema, and what it does to the state. */
   readonly responses?: {
@@ -56,9 +57,9 @@ export interface ProcessOptions<StateSchema extends StandardSchemaV1, Responses 
     ctx: ProcessContext<Responses, StandardSchemaV1.InferOutput<StateSchema>>,
     state: StandardSchemaV1.InferOutput<StateSchema>,
   ) => Promise<Result>
-  /** Tells the kind of errors that do not say it themselves; permanent unless it says otherwise. */
+  /** Returns the kind of errors that have none of their own. Default: permanent. */
   readonly classifyError?: Classify
-  /** For waits that do not say it themselves: 1 h. */
+  /** For waits without a `timeout`. Default: 1 h. */
   readonly waitTimeout?: Duration
   readonly deadlineAction?: DeadlineAction
   /** When the process must have ended, from its initial state: a moment, or a time from the start. */
@@ -67,9 +68,9 @@ export interface ProcessOptions<StateSchema extends StandardSchemaV1, Responses 
   readonly concurrency?: number
   /** False leaves every start to a worker, also in a program that has registered the definition. Default: true. */
   readonly immediate?: boolean
-  /** How long a process whose code does not fit its history is left for other workers, 1 min unless given. */
+  /** How long a process whose code does not fit its history is left for other workers. Default: 1 min. */
   readonly mismatchGrace?: Duration
-  /** How long a hook may take before its worker goes on without it. Default: 30 s. */
+  /** How long a hook may take before its worker continues without it. Default: 30 s. */
   readonly hookTimeout?: Duration
   readonly onCompleted?: Hook<StandardSchemaV1.InferOutput<StateSchema>>
   readonly onFailed?: Hook<StandardSchemaV1.InferOutput<StateSchema>>
@@ -82,12 +83,16 @@ interface ResponseDefinition {
 }
 
 /** A kind of process. `Input` is what starters give, `Responses` what may be responded, `Result` what `execute` returns. */
-export interface ProcessDefinition<Input = never, Responses extends ResponseSchemas = never, Result = unknown> {
-  readonly domain: string
-  readonly type: string
-  /** `payments/Payment` */
-  readonly name: string
-  readonly version: number
+export interface ProcessDefinition<Input = never, Responses extends ResponseSchemas = never, Result = unknown>
+  extends Defined<'process'> {
+  /** Carry the types for the compiler; never set at run time. */
+  readonly accepts?: (input: Input) => void
+  readonly hears?: (responses: Responses) => void
+  readonly returns?: Result
+}
+
+/** A definition with what the engine alone reads. */
+export interface DefinedProcess extends ProcessDefinition {
   readonly stateSchema: StandardSchemaV1
   readonly responses: ReadonlyMap<string, ResponseDefinition>
   readonly execute: (ctx: ProcessContext, state: unknown) => Promise<unknown>
@@ -104,10 +109,20 @@ export interface ProcessDefinition<Input = never, Responses extends ResponseSche
     readonly failed: Hook<unknown> | undefined
     readonly cancelled: Hook<unknown> | undefined
   }
-  /** Never there; these carry the types. */
-  readonly accepts?: (input: Input) => void
-  readonly hears?: (responses: Responses) => void
-  readonly returns?: Result
+}
+
+const processes = createDefined<DefinedProcess>()
+
+/** What the engine reads of a definition that was made with `defineProcess`. */
+export const definedProcess = processes.of
+
+/** The same definition with other code, for tests that watch user code. */
+export function withExecute(
+  definition: object,
+  change: (execute: DefinedProcess['execute']) => DefinedProcess['execute'],
+): ProcessDefinition | undefined {
+  const defined = definedProcess(definition)
+  return defined && processes.publish({ ...defined, execute: change(defined.execute) })
 }
 
 const KNOWN_OPTIONS = [
@@ -131,14 +146,14 @@ const KNOWN_OPTIONS = [
 const nameShape = /^[A-Za-z0-9_-]+$/
 
 /**
- * Declares a process: plain sequential code that may be killed at any instruction and goes on where its record ends.
+ * Declares a process: plain sequential code that may be killed at any instruction and continues where its record ends.
  *
  * @example
  * const Payment = defineProcess('payments', 'Payment', {
  *   state: z.object({ paymentId: z.string(), approved: z.boolean().optional() }),
  *   responses: { decided: { data: z.object({ approved: z.boolean() }), apply: (state, d) => { state.approved = d.approved } } },
  *   async execute(ctx, state) {
- *     const booked = await ctx.step('book', { run: ({ idempotencyKey }) => risk.book(state.paymentId, idempotencyKey) })
+ *     const booked = await ctx.step('book', ({ idempotencyKey }) => risk.book(state.paymentId, idempotencyKey))
  *     await ctx.wait('decision', () => state.approved !== undefined, { timeout: '2h' })
  *     return booked.reference
  *   },
@@ -163,7 +178,8 @@ export function defineProcess<
   }
   // Inside, the engine passes to user code what user code itself made; the types above hold it together.
   const inner = options as unknown as ErasedOptions
-  return {
+  return processes.publish({
+    kind: 'process',
     domain,
     type,
     name: `${domain}/${type}`,
@@ -182,7 +198,7 @@ export function defineProcess<
     mismatchGraceMs: durationOption(where, 'mismatchGrace', given.mismatchGrace, { default: '1m' }),
     hookTimeoutMs: durationOption(where, 'hookTimeout', given.hookTimeout, { min: '1ms', max: '1d', default: '30s' }),
     hooks: { completed: inner.onCompleted, failed: inner.onFailed, cancelled: inner.onCancelled },
-  }
+  })
 }
 
 interface ErasedOptions {

@@ -3,7 +3,7 @@ import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Runtime } from '../kernel/model/runtime.js'
-import type { ProcessDefinition } from './define.js'
+import type { DefinedProcess } from './define.js'
 import type { ExecutionParts } from './execution/parts.js'
 import { createLiveExecutions, type LiveExecutions } from './live.js'
 import { type Incoming, type ProcessWrite, writeProcesses } from './queries/write-processes.js'
@@ -23,7 +23,7 @@ export interface ProcessEngine {
   readonly live: LiveExecutions
   readonly respond: Respond
   partsFor(
-    definition: ProcessDefinition,
+    definition: DefinedProcess,
     by?: { readonly inStarter: boolean; readonly stop: AbortSignal },
   ): Promise<ExecutionParts>
   close(): Promise<void>

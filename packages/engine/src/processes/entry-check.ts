@@ -1,13 +1,13 @@
 import { classifyFailure } from '../kernel/failure/classify.js'
 import { newId } from '../kernel/ids/id.js'
 import { parseWith } from '../kernel/validation/schema.js'
+import { deadlineOf } from './encode-start.js'
 import { executionClock } from './execution/clock.js'
 import { toRecorded } from './execution/decisions.js'
 import type { ExecutionParts } from './execution/parts.js'
 import type { ClaimedProcess } from './queries/claim-processes.js'
 import { storeCheckedState } from './queries/store-checked-state.js'
 import type { Suspension } from './queries/write-processes.js'
-import { deadlineOf } from './seal-start.js'
 
 /**
  * A process that was started through SQL has a state that is not checked yet. It is parsed here, once, and kept
@@ -21,21 +21,21 @@ export async function checkEntry(
   if (item.stateChecked) return { item }
   const { db, codec, definition } = parts
   const where = `start ${definition.name}`
-  let sealed: ReturnType<typeof codec.encode>
+  let encoded: ReturnType<typeof codec.encode>
   let deadline: ReturnType<typeof deadlineOf>
   try {
     // What comes through SQL is plain; with notes it is encoded, by an earlier version of a dispatched item's definition.
     const given = item.stateNotes === null ? item.state : codec.decode({ json: item.state, notes: item.stateNotes })
     const state = await parseWith(definition.stateSchema, given, where)
-    sealed = codec.encode(state, { at: 'state' })
+    encoded = codec.encode(state, { at: 'state' })
     deadline = deadlineOf(where, definition.deadline?.(state))
   } catch (error) {
     const failure = toRecorded(classifyFailure(error, { unknown: 'permanent' }))
     return { suspension: await suspendWithoutReplay(item, parts, { ...failure, kind: 'PERMANENT' }) }
   }
-  const kept = await storeCheckedState(db, item, sealed, deadline)
-  const state = JSON.parse(sealed.json) as unknown
-  return { item: { ...item, state, stateNotes: sealed.notes, stateChecked: true, deadline: kept } }
+  const kept = await storeCheckedState(db, item, encoded, deadline)
+  const state = JSON.parse(encoded.json) as unknown
+  return { item: { ...item, state, stateNotes: encoded.notes, stateChecked: true, deadline: kept } }
 }
 
 /**

@@ -11,18 +11,17 @@ import { PermanentError } from '../kernel/failure/failure-errors.js'
 import { splitName } from '../kernel/ids/name.js'
 import type { Lease } from '../kernel/work/leases.js'
 import { checkEntry, suspendWithoutReplay } from './entry-check.js'
-import { isLostLease } from './execution/attempt.js'
 import type { Call } from './execution/calls.js'
 import { type FinalDecision, toRecorded, trouble } from './execution/decisions.js'
-import { type DriveResult, drive } from './execution/drive.js'
+import { drive } from './execution/drive.js'
 import { Execution } from './execution/execution.js'
-import { throwIfLost } from './execution/lost.js'
+import { isLostLease, throwIfLost } from './execution/lost.js'
 import { Mismatch, ReplayFailed, replaying } from './execution/mismatch.js'
+import type { DriveResult } from './execution/next.js'
 import type { ExecutionParts } from './execution/parts.js'
 import { replay } from './execution/replay.js'
 import {
   checkState,
-  failureOf,
   suspendBeforeCompensating,
   suspendCompensating,
   suspendContinuing,
@@ -34,7 +33,7 @@ import {
 } from './execution/suspend.js'
 import { beginUnwinding, callsToUndo, unwind } from './execution/unwinding.js'
 import { contextFor } from './execution/user-context.js'
-import { cancelRemotes, completeRemotes, remotesOf, withholdRemotes } from './execution/waiting.js'
+import { cancelRemotes, completeRemotes, underWay, withholdRemotes } from './execution/waiting.js'
 import type { RecordedFailure } from './history.js'
 import type { LiveExecutions } from './live.js'
 import type { ClaimedProcess } from './queries/claim-processes.js'
@@ -154,15 +153,16 @@ async function suspendRefused(execution: Execution, error: Error): Promise<Suspe
 /** Suspends if nothing has come in meanwhile; otherwise the execution has received it and continues. */
 async function trySuspend(execution: Execution, driven: DriveResult): Promise<Suspension | undefined> {
   if (driven.kind === 'decided') return tryFinish(execution, driven.finalDecision)
+  let state: Suspension['state']
   if (driven.kind === 'waiting' || driven.kind === 'stopping') {
-    checkState(execution)
-    if (execution.finalDecision || (driven.kind === 'waiting' && isBehind(execution))) return undefined
+    state = checkState(execution)
+    if (execution.state.finalDecision || (driven.kind === 'waiting' && isBehind(execution))) return undefined
   }
   let wanted: Suspension
   try {
-    wanted = await suspensionFor(execution, driven)
+    wanted = suspensionFor(execution, driven, state)
   } catch (error) {
-    execution.finalDecision = failureOf(execution, error)
+    execution.fail(error)
     return undefined
   }
   const suspended = await write(execution, wanted)
@@ -170,10 +170,11 @@ async function trySuspend(execution: Execution, driven: DriveResult): Promise<Su
   return suspended
 }
 
-async function suspensionFor(
+function suspensionFor(
   execution: Execution,
   driven: Exclude<DriveResult, { kind: 'decided' }>,
-): Promise<Suspension> {
+  state: Suspension['state'],
+): Suspension {
   switch (driven.kind) {
     case 'ended':
       return suspendEnded(execution, 'COMPLETED', { value: driven.value })
@@ -181,18 +182,19 @@ async function suspensionFor(
       checkContinuable(execution, driven.keepEffects)
       return suspendContinuing(execution, driven.state)
     case 'stopping':
-      return suspendStopping(execution)
+      return suspendStopping(execution, state)
     case 'waiting':
-      return suspendWaiting(execution)
+      return suspendWaiting(execution, state)
   }
 }
 
 /** A fresh history knows nothing of the calls in the one before: none of them may still matter. */
 function checkContinuable(execution: Execution, keepEffects: boolean): void {
-  const { item, calls } = execution
   const named = (found: readonly Call[]) => found.map((call) => `\`${call.id}\``).join(', ')
-  const open = [...calls.open()].filter(({ spec, progress }) => EFFECTS.has(spec.kind) && progress !== 'failed')
-  const process = processOf(execution.parts.definition.name, item.id)
+  const open = [...execution.state.calls.open()].filter(
+    ({ spec, progress }) => EFFECTS.has(spec.kind) && progress !== 'failed',
+  )
+  const process = processOf(execution.parts.definition.name, execution.item.id)
   if (open.length > 0) throw new HoldfastError('HF_CONTINUE_WITH_OPEN_CALLS', { ...process, calls: named(open) })
   const toUndo = keepEffects ? [] : callsToUndo(execution)
   if (toUndo.length > 0) throw new HoldfastError('HF_CONTINUE_WITH_COMPENSATIONS', { ...process, calls: named(toUndo) })
@@ -216,11 +218,11 @@ async function undo(
   execution: Execution,
   decision: Extract<FinalDecision, { to: 'UNWIND' }>,
 ): Promise<Suspension | undefined> {
-  if (!execution.unwinding) {
+  if (!execution.state.unwinding) {
     beginUnwinding(execution, decision)
     await execution.journal.flush()
   }
-  // Each time: killed between the record and this, they would go on for ever.
+  // Each time: killed between the record and this, they would continue for ever.
   await withholdRemotes(execution)
   const open = await replaying(() => completeRemotes(execution))
   if (open.length > 0) {
@@ -237,10 +239,11 @@ async function undo(
  * Something was received since the execution checked its waits. A suspension that counts it as received would never be woken
  * for it, so the waits are checked once more.
  */
-const isBehind = ({ state, calls, cancel, finalDecision }: Execution): boolean => {
+const isBehind = ({ state }: Execution): boolean => {
+  const { data, calls, cancel, finalDecision } = state
   if (cancel !== null && (!finalDecision || cancel === 'PLAIN')) return true
   const readsResponses = finalDecision !== undefined || calls.with('waiting').length > 0
-  return readsResponses && state.received > state.seen
+  return readsResponses && data.received > data.seen
 }
 
 async function endWith(
@@ -253,15 +256,13 @@ async function endWith(
   return suspended
 }
 
-const underWay = (execution: Execution) => remotesOf(execution).filter((call) => call.underWay)
-
 /** Reads of the outside world are not effects. */
 const EFFECTS: ReadonlySet<string> = new Set(['STEP', 'TRANSACTION', 'COMMAND', 'CHILD'])
 
 /** What earlier generations did is not known here. */
-const hasDoneNothing = ({ calls, item }: Execution): boolean =>
+const hasDoneNothing = ({ state, item }: Execution): boolean =>
   item.generation === 1 &&
-  [...calls.all()].every(
+  [...state.calls.all()].every(
     ({ spec, outcome }) => !EFFECTS.has(spec.kind) || outcome === undefined || outcome === 'refused',
   )
 
@@ -284,10 +285,9 @@ async function mismatched(execution: Execution, { message }: Mismatch): Promise<
   const since = item.mismatchSince ?? execution.now()
   if (item.cancel === 'PLAIN' || execution.now() - since >= grace) return giveUp(execution, error)
   parts.logger.warn({ id: item.id, type: item.type, problem: message }, 'released: another version of the code may fit')
-  return suspendAnyway(execution, async () => ({
-    ...suspendMismatched(execution, error, Math.min(grace, LONGEST_MISMATCH_DELAY)),
-    restedEpoch: epochOfFailedReplay(execution),
-  }))
+  return suspendUnreplayed(execution, async () =>
+    suspendMismatched(execution, error, Math.min(grace, LONGEST_MISMATCH_DELAY)),
+  )
 }
 
 /**
@@ -295,19 +295,15 @@ async function mismatched(execution: Execution, { message }: Mismatch): Promise<
  * needs no replay.
  */
 async function giveUp(execution: Execution, error: RecordedFailure): Promise<Suspension> {
-  return suspendAnyway(execution, async () => {
-    const ends = execution.cancel === 'PLAIN'
-    if (ends) await execution.parts.remotes.cancelChildren(execution.item.id, false)
-    const suspension = ends ? suspendEnded(execution, 'CANCELLED', {}) : suspendInTrouble(execution, error)
-    return { ...suspension, state: undefined, restedEpoch: epochOfFailedReplay(execution) }
+  return suspendUnreplayed(execution, async () => {
+    if (execution.state.cancel !== 'PLAIN') return suspendInTrouble(execution, error)
+    await execution.parts.remotes.cancelChildren(execution.item.id, false)
+    return suspendEnded(execution, 'CANCELLED', {})
   })
 }
 
 /** A claim after a suspension in order sees the epoch of the suspension as its last but one; after an interruption it sees less. */
 const wasInterrupted = ({ item }: Execution): boolean => item.epoch - 1 > item.restedEpoch
-
-/** Keeps what the next claim sees; and where calls were begun here and not recorded, it sees an interruption. */
-const epochOfFailedReplay = ({ item, hasBegun }: Execution): number => item.restedEpoch + (hasBegun ? 1 : 2)
 
 /**
  * The execution before this one was not suspended in order: its worker died, or lost its lease. It may have begun exactly the calls
@@ -316,31 +312,27 @@ const epochOfFailedReplay = ({ item, hasBegun }: Execution): number => item.rest
  * all; an at-most-once step has `STARTED` before it; and a process that is being compensated begins no calls.
  */
 function noteInterrupted(execution: Execution): void {
-  if (execution.unwinding) return
-  for (const call of execution.calls.open()) {
-    const { spec, progress, nextAt, name, occurrence } = call
+  const { unwinding, calls } = execution.state
+  if (unwinding) return
+  for (const call of calls.open()) {
+    const { spec, progress, nextAt } = call
     const due = progress === 'new' || (progress === 'retrying' && (nextAt ?? 0) <= execution.now())
     if (!due || !INTERRUPTIBLE.has(spec.kind) || call.outcome === 'unknown') continue
     if ('atMostOnce' in spec && spec.atMostOnce) continue
-    const { seq } = execution.journal.append({
-      kind: spec.kind,
-      name,
-      occurrence,
-      status: 'STARTED',
-      attempt: call.attempts + 1,
-      detail: { recovered: true },
-    })
-    call.lastSeq = seq
-    call.interrupted()
+    execution.recordCall(call, { status: 'STARTED', attempt: call.attempts + 1, detail: { recovered: true } })
   }
 }
 
 const INTERRUPTIBLE: ReadonlySet<string> = new Set(['STEP', 'SIDE_EFFECT', 'COMMAND', 'CHILD'])
 
-/** Suspends in any case: receives what has come in, and makes the suspension again. */
-async function suspendAnyway(execution: Execution, make: () => Promise<Suspension>): Promise<Suspension> {
+/**
+ * Suspends in any case: receives what has come in, and makes the suspension again. The next claim sees what this one saw; and where
+ * calls were begun here and not recorded, it sees an interruption.
+ */
+async function suspendUnreplayed(execution: Execution, make: () => Promise<Suspension>): Promise<Suspension> {
+  const restedEpoch = execution.item.restedEpoch + (execution.hasBegun ? 1 : 2)
   for (;;) {
-    const suspended = await write(execution, await make())
+    const suspended = await write(execution, { ...(await make()), state: undefined, restedEpoch })
     if (suspended) return suspended
   }
 }
@@ -376,7 +368,7 @@ async function callHook(
   const { id, key } = execution.item
   try {
     await callLimited({ limitMs: hookTimeoutMs, graceMs: 0, around: () => [] }, () =>
-      hook(execution.state.shown, { id, key, ...end }),
+      hook(execution.state.data.shown, { id, key, ...end }),
     )
   } catch (error) {
     execution.parts.logger.error({ err: error, id, hook: which }, 'a hook failed; the process has ended all the same')

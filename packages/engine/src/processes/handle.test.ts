@@ -2,6 +2,7 @@ import { countStatements, openTestBus } from '@holdfast/testing/internal'
 import { afterAll, expect, expectTypeOf, test } from 'vitest'
 import { z } from 'zod'
 import { defineCommand } from '../commands/define.js'
+import { createCodec } from '../kernel/codec/codec.js'
 import { newId } from '../kernel/ids/id.js'
 import type { Why } from '../kernel/model/why.js'
 import { defineProcess } from './define.js'
@@ -144,4 +145,18 @@ test('U-04 the types of a definition reach its handles', () => {
     >()
   }
   expect(never).toBeTypeOf('function')
+})
+
+test('K-10 a handle cannot be stored, and the error says to store its id', () => {
+  const handles = [
+    bus.hf.process(Payment, 'PAY-1'),
+    bus.hf.command({ domain: 'handles', type: 'Pay' }, 'PAY-1'),
+    bus.hf.workflow('handles/flow', 'PAY-1'),
+    bus.hf.item({ domain: 'handles', type: 'Window' }, 'PAY-1'),
+  ]
+  for (const handle of handles) {
+    expect(() => createCodec().encode({ handle })).toThrow(
+      '$.handle cannot be stored: it is a handle: return or store its `id`',
+    )
+  }
 })

@@ -73,7 +73,7 @@ export class ProcessHandle<Responses extends ResponseSchemas = ResponseSchemas, 
     return this.#calls.history(this.#of, this.id, options)
   }
 
-  /** What it waits for, and when it will go on. */
+  /** What it waits for, and when it will continue. */
   why(): Promise<Why> {
     return this.#calls.why(this.#of, this.id)
   }
@@ -88,7 +88,7 @@ export class ProcessHandle<Responses extends ResponseSchemas = ResponseSchemas, 
   }
 
   /**
-   * Lets a process that needs a person go on: what failed is tried again with all its attempts.
+   * Retries a process that needs a person: the failed call is made again, with all its attempts.
    *
    * @example
    * await hf.process(Payment, 'PAY-1').retry(by, { response: { name: 'ibanCorrected', data: { iban } } })
@@ -97,12 +97,12 @@ export class ProcessHandle<Responses extends ResponseSchemas = ResponseSchemas, 
     return this.#calls.retry(this.#of, this.id, by, options)
   }
 
-  /** Makes a process that waits check again now: its conditions, its next attempt, its start. */
+  /** Resumes a process that waits now: its conditions, its next attempt, its start. */
   resume(by: By): Promise<void> {
     return this.#calls.resume(this.#of, this.id, by)
   }
 
-  /** Stops the process, whatever it does: one that executes ends at its next call, and its `signal` fires. */
+  /** Cancels the process: one that executes ends at its next call, and its `signal` fires. */
   cancel(by: By, options?: CancelOptions): Promise<void> {
     return this.#calls.cancel(this.#of, this.id, by, options)
   }
@@ -111,13 +111,13 @@ export class ProcessHandle<Responses extends ResponseSchemas = ResponseSchemas, 
    * Ends a process that no worker executes as if it had returned this result. Its commands that no worker has received or that need
    * a person are cancelled, and so are its children; refused while a worker executes one of its commands. Hooks are not called.
    *
-   * If a compensation failed, give no result: the failed compensations count as done by hand, and the process goes on with the next
+   * If a compensation failed, give no result: the failed compensations count as done by hand, and the process continues with the next
    * one and ends as it would have ended.
    */
   complete(by: By, result?: Result, options?: CompleteOptions): Promise<void>
   /**
-   * Says that a step of unknown outcome was done and returned this result, or that its failed compensation was done; the process goes
-   * on.
+   * Says that a step of unknown outcome was done and returned this result, or that its failed compensation was done; the process
+   * continues.
    *
    * @example
    * await hf.process(Payment, 'PAY-1').complete(by, { reference: 'B-77' }, { step: 'pay' })
@@ -133,7 +133,7 @@ export class StartedProcess<Responses extends ResponseSchemas = ResponseSchemas,
   extends ProcessHandle<Responses, Result>
   implements Started
 {
-  /** Whether this call began it. False: it was there already, with the same id or key, and nothing was written. */
+  /** Whether this call started it. False: it existed already, with the same id or key, and nothing was written. */
   readonly created: boolean
 
   constructor(calls: ProcessCalls, of: ProcessOf<never>, id: string, created: boolean) {

@@ -2,15 +2,15 @@ import type { Notes } from '../kernel/codec/notes.js'
 import type { FailureKind } from '../kernel/failure/failure-errors.js'
 import type { EndStatus } from './states.js'
 
-/** What user code calls; each call is told apart by its name and occurrence. */
+/** The calls of user code; each is identified by its name and occurrence. */
 export type CallKind = 'STEP' | 'TRANSACTION' | 'SIDE_EFFECT' | 'WAIT' | 'EVENT' | 'SLEEP' | 'COMMAND' | 'CHILD'
 
-/** The rest: a step undone, the turn to undoing, and what an operator did. */
+/** The others: a compensated step, the beginning of a compensation, and operations. */
 export type RecordKind = CallKind | 'COMPENSATION' | 'UNWIND' | 'RETRY' | 'RESUME' | 'RESOLVE'
 
 export type RecordStatus = 'STARTED' | 'COMPLETED' | 'FAILED' | 'WAITING_RETRY'
 
-/** A failure as it stands in the record. */
+/** A failure as it is recorded. */
 export interface RecordedFailure {
   readonly kind: FailureKind
   readonly code: string
@@ -19,6 +19,8 @@ export interface RecordedFailure {
   readonly details?: unknown
   /** Where it was thrown, at most 4 kB. */
   readonly stack?: string
+  /** What user code threw, where `code` is one of ours: troubles are listed under it, as in the other models. */
+  readonly cause?: { readonly code: string; readonly message: string }
 }
 
 /** What only some records have. */
@@ -40,7 +42,7 @@ export interface RecordDetail {
   readonly outcome?: 'refused' | 'unknown' | 'notDone'
   /** Of `STARTED`: written by the next worker after a crash or a lost lease. The call may have begun. */
   readonly recovered?: boolean
-  /** Of `OUTCOME_UNKNOWN`: the call has no `inquire`, so only a person can say what became of it. */
+  /** Of `OUTCOME_UNKNOWN`: the call has no `inquire`, so only a person can find out its outcome. */
   readonly noInquire?: boolean
   /** Of `RESOLVE`: what the person said. */
   readonly resolved?: 'done' | 'notDone' | 'skipped'
@@ -50,7 +52,7 @@ export interface RecordDetail {
   readonly timedOut?: boolean
   /** The number of the response that an event took. */
   readonly response?: number
-  /** Where the undoing ends, and why it began. */
+  /** Where the compensation ends, and why it began. */
   readonly end?: EndStatus
   readonly reason?: 'FAILURE' | 'DEADLINE' | 'CANCEL' | 'TIMEOUT'
   /** The command or child process that was started. */

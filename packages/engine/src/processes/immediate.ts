@@ -6,13 +6,13 @@ import type { Gate } from '../kernel/work/alone.js'
 import { startHeartbeat } from '../kernel/work/heartbeat.js'
 import { createLeases } from '../kernel/work/leases.js'
 import { createSignal } from '../kernel/work/signal.js'
-import type { ProcessDefinition } from './define.js'
+import type { DefinedProcess } from './define.js'
+import type { Lending } from './encode-start.js'
 import type { ExecutionParts } from './execution/parts.js'
 import { runProcess } from './executor.js'
 import type { LiveExecutions } from './live.js'
 import type { ClaimedProcess } from './queries/claim-processes.js'
-import type { SealedStart, StartAnswer } from './queries/start-processes.js'
-import type { Lending } from './seal-start.js'
+import type { EncodedStart, StartAnswer } from './queries/start-processes.js'
 import type { SettingsCache } from './settings.js'
 import { processSource } from './source.js'
 import type { ProcessStatus } from './states.js'
@@ -21,15 +21,15 @@ const LEASE = 30_000
 
 /** Processes that run in the program that starts them: leased from their first moment, with a heartbeat of their own. */
 export interface StarterExecutions {
-  /** Whether this program may run it in its starter. A definition with a limit across all workers is always left to them. */
-  allowed(definition: ProcessDefinition): Promise<boolean>
-  lending(definition: ProcessDefinition): Lending
+  /** Whether `start` may run it in this program. A definition with a limit across all workers is always left to them. */
+  allowed(definition: DefinedProcess): Promise<boolean>
+  lending(definition: DefinedProcess): Lending
   run(
-    definition: ProcessDefinition,
-    sealed: SealedStart & { readonly state: { readonly json: string; readonly notes: object | null } },
+    definition: DefinedProcess,
+    encoded: EncodedStart & { readonly state: { readonly json: string; readonly notes: object | null } },
     answer: Pick<StartAnswer, 'id' | 'now' | 'deadline'> & { readonly sentAt: number },
   ): Promise<ProcessStatus>
-  /** Lets what runs come to its next rest, for so long at most; nothing more is begun. */
+  /** Lets running processes come to their next suspension, for at most this long; nothing more begins. */
   readonly drain: (longestMs: number) => Promise<void>
   close(): Promise<void>
 }
@@ -37,11 +37,11 @@ export interface StarterExecutions {
 interface Options {
   readonly name: string
   /** Whether this program is one that runs the definition at all. */
-  readonly isAllowed: (definition: ProcessDefinition) => boolean
+  readonly isAllowed: (definition: DefinedProcess) => boolean
   readonly settings: SettingsCache
   readonly live: LiveExecutions
   readonly gate: Gate
-  readonly partsFor: (definition: ProcessDefinition, stop: AbortSignal) => Promise<ExecutionParts>
+  readonly partsFor: (definition: DefinedProcess, stop: AbortSignal) => Promise<ExecutionParts>
   readonly logger: Logger
   readonly metrics: Metrics
 }
@@ -59,7 +59,7 @@ export function createStarterExecutions(db: Database, options: Options): Starter
 
   return {
     async allowed(definition) {
-      // Where nothing may begin for long in this process, a worker of another has it sooner (K-26).
+      // If nothing may begin in this program for a while, a worker of another program runs it sooner (K-26).
       if (!isAllowed(definition) || definition.concurrency !== undefined || gate.isClosedForLong) return false
       return (await settings.of(definition.name)).concurrency === undefined
     },
@@ -80,7 +80,7 @@ export function createStarterExecutions(db: Database, options: Options): Starter
         const rest = await runProcess(item, lease, await partsFor(definition, stop.signal), live)
         return rest?.status ?? 'EXECUTING'
       } catch (error) {
-        // The process is safe in the database, and a worker goes on with it when the lease ends.
+        // The process is in the database, and a worker continues it when the lease ends.
         logger.error(
           { err: error, id, type: definition.name },
           'an execution failed outside user code; its lease will end',
@@ -112,9 +112,9 @@ export function createStarterExecutions(db: Database, options: Options): Starter
   }
 }
 
-/** What a claim would have told of a process that was created a moment ago. */
+/** What a claim would have returned for a process that was created a moment ago. */
 function firstClaim(
-  definition: ProcessDefinition,
+  definition: DefinedProcess,
   {
     id,
     key,

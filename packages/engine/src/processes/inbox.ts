@@ -12,7 +12,7 @@ import type { Runtime } from '../kernel/model/runtime.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { type Claimed, claimParams, type WorkSource } from '../kernel/work/source.js'
 import { leasesOfTable } from '../kernel/work/table-leases.js'
-import type { ProcessDefinition } from './define.js'
+import type { DefinedProcess } from './define.js'
 import { findIdByKey } from './queries/find-id-by-key.js'
 import type { ResponseWrite } from './queries/respond-processes.js'
 import { unknownResponse } from './refused.js'
@@ -40,7 +40,7 @@ interface InboxResponse {
 const PATIENCE = 60_000
 const LOOK_AGAIN = 1_000
 
-export function inboxSource(db: Executor, definitions: () => readonly ProcessDefinition[]): WorkSource<InboxGroup> {
+export function inboxSource(db: Executor, definitions: () => readonly DefinedProcess[]): WorkSource<InboxGroup> {
   const types = () => definitions().map(({ name }) => name)
   return {
     model: 'process-inbox',
@@ -58,11 +58,11 @@ export function inboxSource(db: Executor, definitions: () => readonly ProcessDef
 }
 
 interface InboxParts extends Pick<Runtime, 'codec' | 'logger' | 'metrics'> {
-  readonly find: (name: string) => ProcessDefinition | undefined
+  readonly find: (name: string) => DefinedProcess | undefined
   readonly respond: Respond
 }
 
-/** What could not be handed over; audited and removed. */
+/** What could not be delivered; audited and removed. */
 interface Refused {
   readonly id: string
   readonly process_id: string | null
@@ -71,9 +71,9 @@ interface Refused {
 }
 
 /**
- * Hands the responses of one process over: checks what is not checked yet, records them in order under their response ids,
- * removes them. Killed between the last two, they are recorded once all the same. What cannot be handed over is audited and
- * removed: nobody waits behind it.
+ * Delivers the responses of one process: checks those that are not checked yet, records them in order under their response ids,
+ * and removes them. After a kill between the last two they are still recorded once. What cannot be delivered is audited and
+ * removed, so that nothing waits behind it.
  */
 export function handOver(db: Database, { find, respond, codec, logger, metrics }: InboxParts) {
   return async function run({ id: head, epoch, type, responses }: InboxGroup): Promise<void> {
@@ -99,7 +99,7 @@ export function handOver(db: Database, { find, respond, codec, logger, metrics }
       for (const response of responses) {
         const { name, responseId } = response
         try {
-          const { json, notes } = await sealed(definition, response)
+          const { json, notes } = await encodeResponse(definition, response)
           writes.push({ id, type, name, responseId, json, notes })
           handed.push(response)
         } catch (error) {
@@ -123,7 +123,7 @@ export function handOver(db: Database, { find, respond, codec, logger, metrics }
     }
   }
 
-  async function sealed(definition: ProcessDefinition, response: InboxResponse) {
+  async function encodeResponse(definition: DefinedProcess, response: InboxResponse) {
     if (response.checked) return { json: JSON.stringify(response.data), notes: response.notes }
     const known = definition.responses.get(response.name)
     if (!known) throw unknownResponse(definition.name, response.name)

@@ -15,11 +15,19 @@ export type {
   TransactionOptions,
   WaitOptions,
 } from './context.js'
-export { defineProcess, type ProcessDefinition, type ProcessEnd, type ProcessOptions } from './define.js'
+export {
+  definedProcess,
+  defineProcess,
+  type ProcessDefinition,
+  type ProcessEnd,
+  type ProcessOptions,
+  withExecute,
+} from './define.js'
+export { deadlineOf, type StartDetails } from './encode-start.js'
 export { type HistoryOptions, ProcessHandle, type StartedProcess } from './handle.js'
 export type { ManagerClient, ManagerStartOptions } from './managers/client.js'
-export { defineManager, isManager, type ManagerDefinition, type ManagerOptions } from './managers/define.js'
-export type { ManagerStartDetails } from './managers/seal-start.js'
+export { defineManager, type ManagerDefinition, type ManagerOptions } from './managers/define.js'
+export type { ManagerStartDetails } from './managers/encode-start.js'
 export { type StepCommand, type StepCommandOptions, stepCommand } from './managers/step-command.js'
 export { resultOf, type StepReply } from './managers/step-reply.js'
 export { processModel } from './model.js'
@@ -28,7 +36,6 @@ export type { ProcessRecord } from './queries/find-processes.js'
 export type { ProcessOf } from './reference.js'
 export type { RespondOptions } from './respond.js'
 export type { Correction, RetryOptions } from './retry-options.js'
-export { deadlineOf, type StartDetails } from './seal-start.js'
 export type { ProcessSettingsInput, ProcessSettingsRecord } from './settings.js'
 export type { DeadlineAction, ProcessStatus } from './states.js'
 export { StepFailed } from './step-failed.js'

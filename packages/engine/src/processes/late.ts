@@ -1,7 +1,7 @@
 import type { Codec, Encoded } from '../kernel/codec/codec.js'
 import type { Executor } from '../kernel/database/executor.js'
 import type { Logger } from '../kernel/logger.js'
-import type { ProcessDefinition } from './define.js'
+import type { DefinedProcess } from './define.js'
 import { settled } from './execution/from-user-code.js'
 import type { RecordedResponse } from './history.js'
 import { applyLateResponse } from './queries/apply-late-response.js'
@@ -14,7 +14,7 @@ import type { ResponseAnswer, ResponseWrite } from './queries/respond-processes.
 export async function applyLate(
   db: Executor,
   { codec, logger }: { readonly codec: Codec; readonly logger: Logger },
-  definition: ProcessDefinition | undefined,
+  definition: DefinedProcess | undefined,
   write: ResponseWrite,
   late: Extract<ResponseAnswer, { kind: 'late' }>,
 ): Promise<boolean> {

@@ -4,12 +4,12 @@ import { createWatch, type Watch } from '../kernel/model/watch.js'
 import type { Execution } from './execution/execution.js'
 import { findNews } from './queries/find-news.js'
 
-/** The executions of this program, told of what comes for them while they run. */
+/** Tells running executions of this program what has come for them. */
 export type LiveExecutions = Watch<Execution>
 
 /**
- * Responses and cancellations reach an execution when it wants to rest. One that runs for longer (a long step beside a
- * wait, a step that should be cancelled) is looked after here: upon a wake-up, and as often as a worker polls.
+ * Responses and cancellations reach an execution when it suspends. An execution that runs for longer (a long step beside a
+ * wait, a step that should be cancelled) gets them here: on a wake-up, and as often as a worker polls.
  */
 export function createLiveExecutions(
   db: Executor,
@@ -22,7 +22,7 @@ export function createLiveExecutions(
     async ask(executions, isWatched) {
       const news = await findNews(
         db,
-        executions.map(({ item, state }) => ({ id: item.id, heard: state.received })),
+        executions.map(({ item, state }) => ({ id: item.id, heard: state.data.received })),
       )
       for (const execution of executions) {
         const found = news.get(execution.item.id)

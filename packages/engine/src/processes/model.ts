@@ -28,7 +28,7 @@ export function processModel(runtime: Runtime, { client: commands, outgoing }: O
   const operations = createProcessOperations(db, { ...runtime, registry: engine.registry })
   const calls = coded(createProcessCalls(db, engine, operations, results), db.schema, 'hf.process')
   const client = createProcessClient(db, { ...runtime, immediate, calls })
-  const managers = createManagerClient(db, { ...runtime, outgoing, calls })
+  const managers = createManagerClient({ ...runtime, outgoing, calls })
   const registries = [engine.registry, engine.managers]
   const domains = () => registries.flatMap((registry) => registry.domains())
   const model: InstalledModel = {

@@ -14,14 +14,14 @@ import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions, textOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { type CompleteOptions, type CompleteStepOptions, complete } from './completing.js'
-import type { ProcessDefinition } from './define.js'
+import type { DefinedProcess } from './define.js'
+import { deadlineOf } from './encode-start.js'
 import type { ProcessCalls } from './handle.js'
 import { type Operation, type OperationAnswer, operateProcesses, refusalOf } from './queries/operate-processes.js'
 import { checkReference, codeOf, nameOf, type ProcessOf } from './reference.js'
 import { unknownResponse } from './refused.js'
 import type { ProcessRegistry } from './registry.js'
 import type { AnyRetry } from './retry-options.js'
-import { deadlineOf } from './seal-start.js'
 import type { ProcessVerb } from './states.js'
 
 /**
@@ -56,15 +56,15 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
       throw invalidOption(where, 'step', 'is only for `notDone: true`: otherwise everything that failed is tried again')
     if (step !== undefined && options.response !== undefined)
       throw invalidOption(where, 'response', 'is for a retry of everything that failed, not of one step')
-    const response = options.response && (await sealCorrection(where, codeOf(process, registry), options.response))
+    const response = options.response && (await encodeCorrection(where, codeOf(process, registry), options.response))
     const deadline = deadlineOf(where, options.deadline)
     if (step !== undefined) return operating('retry', name, by, { ...deadline, step, outcome: 'notDone' }, step)
     return operating('retry', name, by, { response, ...deadline, ...(notDone ? { not_done: true } : {}) })
   }
 
-  async function sealCorrection(
+  async function encodeCorrection(
     where: string,
-    code: ProcessDefinition | undefined,
+    code: DefinedProcess | undefined,
     correction: { readonly name: string; readonly data: unknown },
   ) {
     const { name, data } = correction
@@ -82,7 +82,7 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
     return operating('cancel', name, by, { mode: compensate ? 'COMPENSATE' : 'PLAIN' })
   }
 
-  /** Without a step it ends; with one, that step was done and the process goes on. */
+  /** Without a step the process ends; with one, that step was done and the process continues. */
   async function completing(
     process: ProcessOf<never>,
     by: By,

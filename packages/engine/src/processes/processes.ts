@@ -13,16 +13,16 @@ import {
   integerOption,
   textOption,
 } from '../kernel/validation/options.js'
+import { checkAttributes } from './encode-start.js'
 import type { ProcessEngine } from './engine.js'
 import { countProcesses, findProcesses, type ProcessFilter, type ProcessRecord } from './queries/find-processes.js'
 import { nameOf, type ProcessOf } from './reference.js'
-import { checkAttributes } from './seal-start.js'
 import { configure, listSettings, type ProcessSettingsInput, type ProcessSettingsRecord } from './settings.js'
 import { processStatuses } from './states.js'
 
 /** What a list or a count of processes may be narrowed to. */
 export interface ProcessListFilter extends Partial<Omit<ProcessFilter, 'ids' | 'longerThanMs' | 'after'>> {
-  /** Those that have been executing for longer than this without coming to an end or a wait. */
+  /** Those that have been executing for longer than this without an end or a suspension. */
   readonly longerThan?: Duration
   /** Where the page before ended. */
   readonly cursor?: string
@@ -40,7 +40,7 @@ export interface KnownProcess {
 /** The processes of the installation, and what is set for their definitions. */
 export interface Processes {
   /**
-   * Those that fit, newest first, a page of 100 unless `limit` says otherwise. The next page begins at `cursor`.
+   * Processes that match, newest first, in pages. Default `limit`: 100. The next page begins at `cursor`.
    *
    * @example
    * const { items, cursor } = await hf.processes.list({ domain: 'payments', attributes: { country: 'CH' } })
@@ -51,7 +51,7 @@ export interface Processes {
   /** The definitions of processes and managers that workers have or once had, by name and version. */
   definitions(): Promise<KnownProcess[]>
   /**
-   * Sets, without touching code, what a definition's code leaves open; null gives it back to the code.
+   * Changes settings of a definition at run time; null restores the value of the code.
    *
    * @example
    * await hf.processes.configure(Payment, { concurrency: 50, waitTimeout: '4h' }, { actor: 'ann', reason: 'slow bank' })
@@ -105,7 +105,7 @@ const FILTERS = [
 
 const placeOf = ({ createdAt, id }: ProcessRecord) => ({ createdAt, id })
 
-/** What the database would refuse in its own words. */
+/** Values that the database would refuse with an error of its own. */
 function checkFilter(operation: 'list' | 'count', all: ProcessListFilter): ProcessFilter {
   const where = `processes.${operation}`
   const given = checkOptions(where, all, operation === 'list' ? [...FILTERS, 'cursor', 'limit'] : FILTERS)

@@ -3,14 +3,14 @@ import { checkKey } from '../kernel/ids/key.js'
 import { describe } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import type { ResponseSchemas } from './context.js'
-import type { ProcessDefinition } from './define.js'
+import { type DefinedProcess, definedProcess } from './define.js'
 import type { ProcessRegistry } from './registry.js'
 
-/** Which kind of process: its definition, or its names alone where there is no code of it (`{ domain, type }`). */
+/** A kind of process: its definition, or only its names, `{ domain, type }`, in a program without the definition. */
 export interface ProcessOf<Responses extends ResponseSchemas = ResponseSchemas, Result = unknown> {
   readonly domain: string
   readonly type: string
-  /** Never there; these carry the types. */
+  /** Carry the types for the compiler; never set at run time. */
   readonly hears?: (responses: Responses) => void
   readonly returns?: Result
 }
@@ -26,9 +26,9 @@ export function nameOf(where: string, process: ProcessOf<never>): string {
 }
 
 /** Refuses what was not made with `defineProcess` or `defineManager`. */
-export function checkDefinition(where: string, definition: unknown): void {
-  if (typeof definition === 'object' && definition !== null && 'name' in definition && 'stateSchema' in definition)
-    return
+export function checkDefinition(where: string, definition: unknown): DefinedProcess {
+  const defined = definedProcess(definition)
+  if (defined) return defined
   throw invalidOption(
     where,
     'definition',
@@ -36,13 +36,9 @@ export function checkDefinition(where: string, definition: unknown): void {
   )
 }
 
-/** The code of it, where it was given or is registered here. */
-export function codeOf(process: ProcessOf<never>, registry: ProcessRegistry): ProcessDefinition | undefined {
-  return isDefinition(process) ? process : registry.find(`${process.domain}/${process.type}`)
-}
-
-function isDefinition(process: object): process is ProcessDefinition {
-  return 'stateSchema' in process && 'responses' in process
+/** The definition, if it was given or is registered here. */
+export function codeOf(process: ProcessOf<never>, registry: ProcessRegistry): DefinedProcess | undefined {
+  return definedProcess(process) ?? registry.find(`${process.domain}/${process.type}`)
 }
 
 /** An id in its one spelling, or a key. */

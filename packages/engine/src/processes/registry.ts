@@ -1,14 +1,14 @@
 import { createRegistry, duplicate, type Registry } from '../kernel/model/registry.js'
 import { describe } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
-import type { ProcessDefinition } from './define.js'
-import { isManager, type ManagerDefinition } from './managers/define.js'
+import { type DefinedProcess, definedProcess } from './define.js'
+import { type DefinedManager, definedManager } from './managers/define.js'
 import { type Handlers, handlersOf } from './managers/handlers.js'
 
-export type ProcessRegistry = Registry<ProcessDefinition>
+export type ProcessRegistry = Registry<DefinedProcess>
 
 interface RegisteredManager {
-  readonly definition: ManagerDefinition
+  readonly definition: DefinedManager
   readonly handlers: Handlers
 }
 
@@ -31,21 +31,17 @@ export function createProcessRegistries(): ProcessRegistries {
     processes,
     managers,
     add(definition) {
-      if (isManager(definition)) {
-        if (processes.find(definition.name)) throw duplicate('processes', definition)
-        return managers.add({ definition, handlers: handlersOf(definition) })
+      const manager = definedManager(definition)
+      if (manager) {
+        if (processes.find(manager.name)) throw duplicate('processes', manager)
+        return managers.add({ definition: manager, handlers: handlersOf(manager) })
       }
-      if (!isProcess(definition)) {
+      const process = definedProcess(definition)
+      if (!process) {
         throw invalidOption('register', 'definition', `must be made with defineProcess, not ${describe(definition)}`)
       }
-      if (managers.find(definition.name)) throw duplicate('processes', definition)
-      processes.add(definition)
+      if (managers.find(process.name)) throw duplicate('processes', process)
+      processes.add(process)
     },
   }
-}
-
-function isProcess(definition: unknown): definition is ProcessDefinition {
-  return (
-    typeof definition === 'object' && definition !== null && typeof Reflect.get(definition, 'execute') === 'function'
-  )
 }

@@ -2,13 +2,13 @@ import type { CommandClient, Outgoing } from '../commands/index.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import { HoldfastError } from '../kernel/errors.js'
+import { encodeStart } from './encode-start.js'
 import type { Remotes } from './execution/remotes.js'
 import { startProcesses } from './queries/start-processes.js'
 import { processOf } from './refused.js'
 import { replyQueue } from './replies/queue.js'
-import { sealStart } from './seal-start.js'
 
-/** Commands and children of processes, under ids derived from their parent: begun twice is begun once. */
+/** Commands and children of processes, under ids derived from their parent, so that a repeated start is the same one. */
 export function createRemotes(
   db: Database,
   {
@@ -39,8 +39,8 @@ export function createRemotes(
     async startChild(parent, process, state, details) {
       const { id, key } = details
       const where = `child ${process.name}`
-      const sealed = await sealStart(process, state, details, { codec, where, parent })
-      const [answer] = await startProcesses(db, [sealed])
+      const encoded = await encodeStart(process, state, details, { codec, where, parent })
+      const [answer] = await startProcesses(db, [encoded])
       // Its end would be reported to another process: this one must not wait for it.
       if (answer?.id !== id) throw new HoldfastError('HF_DUPLICATE_KEY', processOf(process.name, key ?? id))
     },

@@ -12,7 +12,7 @@ const ENDS: Readonly<Record<EndStatus, ReportedEnd>> = {
   CANCELLED: 'cancelled',
 }
 
-/** Tells of the writes that are committed: attempts that failed, what needs a person, ends. */
+/** Reports committed writes: failed attempts, work that needs a person, ends. */
 export function reportWrites(
   reports: Reports,
   writes: readonly ProcessWrite[],
@@ -20,7 +20,7 @@ export function reportWrites(
 ): void {
   for (const [place, write] of writes.entries()) {
     const outcome = outcomes[place]
-    // News instead of a rest: nothing was written.
+    // Something has come and the process was not suspended: nothing was written.
     if (outcome === undefined || outcome === 'held' || !('done' in outcome) || outcome.done) continue
     reportWrite(reports, write)
   }

@@ -14,9 +14,9 @@ import { createBackoff } from '../kernel/retry/backoff.js'
 import { shown } from '../kernel/validation/describe.js'
 import { checkOptions, textOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
-import type { ProcessDefinition } from './define.js'
+import type { DefinedProcess } from './define.js'
 import { applyLate } from './late.js'
-import { isManager } from './managers/define.js'
+import { definedManager } from './managers/define.js'
 import { findIdByKey } from './queries/find-id-by-key.js'
 import { postResponses } from './queries/post-responses.js'
 import { type ResponseAnswer, type ResponseWrite, respondProcesses } from './queries/respond-processes.js'
@@ -27,7 +27,7 @@ import type { ProcessRegistry } from './registry.js'
 export interface RespondOptions {
   /** The same response sent twice under one id is recorded once. */
   readonly responseId?: string
-  /** Your own transaction: only an inbox row is written in it, and a worker hands it over after the commit. */
+  /** Your own transaction: only an inbox row is written in it, and a worker delivers it after the commit. */
   readonly transaction?: Queryable
 }
 
@@ -40,17 +40,13 @@ export interface Respond {
     options?: RespondOptions,
   ): Promise<void>
   /** Records what was checked already: an inbox row, the reply of a command. */
-  record(
-    definition: Pick<ProcessDefinition, 'name'>,
-    write: ResponseWrite,
-    full?: ProcessDefinition,
-  ): Promise<ResponseAnswer>
+  record(definition: Pick<DefinedProcess, 'name'>, write: ResponseWrite, full?: DefinedProcess): Promise<ResponseAnswer>
   /** Records responses of the inbox to one process, in their order. Throws before any is recorded, or not at all. */
-  recordInOrder(definition: ProcessDefinition, writes: readonly ResponseWrite[]): Promise<void>
+  recordInOrder(definition: DefinedProcess, writes: readonly ResponseWrite[]): Promise<void>
   close(): Promise<void>
 }
 
-/** How long a process's row that another transaction holds is left alone. */
+/** How long to wait before a row that another transaction has locked is tried again. */
 const HELD_FOR = 10
 
 export function createRespond(
@@ -70,29 +66,29 @@ export function createRespond(
   })
 
   /** The schemas of the responses are in the code. */
-  function definitionOf(of: ProcessOf<never>, response: string): ProcessDefinition {
+  function definitionOf(of: ProcessOf<never>, response: string): DefinedProcess {
     const name = nameOf('respond', of)
     const code = codeOf(of, registry)
     if (code) return code
-    if (isManager(of)) throw unknownResponse(name, response)
+    if (definedManager(of)) throw unknownResponse(name, response)
     const problem = `must be made with defineProcess, or registered here, to check the data of a response of ${name}`
     throw new HoldfastError('HF_INVALID_OPTION', { where: `respond ${name}`, option: 'definition', problem })
   }
 
   async function record(
-    { name }: Pick<ProcessDefinition, 'name'>,
+    { name }: Pick<DefinedProcess, 'name'>,
     write: ResponseWrite,
-    full?: ProcessDefinition,
+    full?: DefinedProcess,
   ): Promise<ResponseAnswer> {
     calls += 1
     return settle({ name }, write, await writes.write({ ...write, place: placeOf(calls) }), full)
   }
 
   async function settle(
-    { name }: Pick<ProcessDefinition, 'name'>,
+    { name }: Pick<DefinedProcess, 'name'>,
     write: ResponseWrite,
     answer: ResponseAnswer,
-    full?: ProcessDefinition,
+    full?: DefinedProcess,
   ): Promise<ResponseAnswer> {
     if (answer.kind === 'unknown') throw notFound(name, write.id)
     if (answer.kind === 'other type') {
@@ -104,7 +100,7 @@ export function createRespond(
     return applied ? answer : record({ name }, write, full)
   }
 
-  async function recordInOrder(definition: ProcessDefinition, responses: readonly ResponseWrite[]): Promise<void> {
+  async function recordInOrder(definition: DefinedProcess, responses: readonly ResponseWrite[]): Promise<void> {
     const [only, more] = responses
     if (only && !more) {
       await record(definition, only, definition)
@@ -134,15 +130,17 @@ export function createRespond(
       const responseId = textOption(where, 'responseId', given.responseId, { max: 200, default: newId() })
       const reference = isId(process) ? process.toLowerCase() : checkKey(where, process)
       const { json, notes } = codec.encode(await parseWith(known.data, data, where), { at: response })
-      const sealed = { name: response, responseId, type: definition.name, json, notes: notes as Notes | null }
+      const encoded = { name: response, responseId, type: definition.name, json, notes: notes as Notes | null }
       if (options.transaction !== undefined) {
-        await postResponses(db.inside(options.transaction), [{ ...sealed, inboxId: newId(), reference, checked: true }])
+        await postResponses(db.inside(options.transaction), [
+          { ...encoded, inboxId: newId(), reference, checked: true },
+        ])
         return
       }
       const id = isId(process) ? reference : await patiently(where, () => findIdByKey(db, definition.name, reference))
-      const answer = await record(definition, { ...sealed, id, direct: true }, definition)
+      const answer = await record(definition, { ...encoded, id, direct: true }, definition)
       if (answer.kind !== 'behind') return
-      const posted = { ...sealed, inboxId: newId(), reference: id, checked: true }
+      const posted = { ...encoded, inboxId: newId(), reference: id, checked: true }
       await patiently(where, () => postResponses(db, [posted]))
     },
     record,

@@ -47,7 +47,7 @@ export function processResults(db: Database, codec: Codec): ResultSource<Standin
       const { status, waitingFor } = process
       const circumstances = await findCircumstances(db, { id, name: type, waitingFor })
       const { text, reason } = whyOf(process, circumstances)
-      // What it waits for may come at any time: whether a worker can go on with it then is part of the answer.
+      // What it waits for may come at any time: whether a worker can continue with it then is part of the answer.
       const lacking = reason === 'waiting' || reason === 'notDue' ? lackingWorker(process, circumstances) : undefined
       return { work: processOf(type, id), status, why: lacking ? `${text.replace(/\.$/, '')}; ${lacking}.` : text }
     },

@@ -15,7 +15,7 @@ export interface RetryOptions<Responses extends ResponseSchemas = ResponseSchema
   readonly response?: Correction<Responses>
   /** A process whose deadline has passed is retried only with a new one: a moment, or a time from now. */
   readonly deadline?: Date | Duration
-  /** A person found out that what is of unknown outcome was not done: it is called again. Default: false. */
+  /** You have found out that the calls of unknown outcome were not done: they are made again. Default: false. */
   readonly notDone?: boolean
   /** With `notDone`: only this step was not done: `pay`, or `pay#2` where the name is used again. Default: every step of unknown outcome. */
   readonly step?: string

@@ -7,7 +7,7 @@ import { splitName } from '../kernel/ids/name.js'
 import { checkOptions, choiceOption, durationOption, integerOption } from '../kernel/validation/options.js'
 import type { DeadlineAction } from './states.js'
 
-/** What operators have set for a definition without touching its code; what is not there is as the code says. */
+/** Settings that operators have changed for a definition; the others are those of the code. */
 export interface ProcessSettings {
   readonly waitTimeoutMs?: number
   readonly deadlineAction?: DeadlineAction
@@ -67,12 +67,12 @@ function toSettings(row: Row): ProcessSettings {
   }
 }
 
-/** What an operator may set for a definition; null: as its code, or the worker, says. */
+/** What an operator may set for a definition; null: the value of its code or of the worker. */
 export interface ProcessSettingsInput {
-  /** For waits that do not say it themselves. */
+  /** For waits without a `timeout`. */
   readonly waitTimeout?: Duration | null
   readonly deadlineAction?: DeadlineAction | null
-  /** How many may execute at once, over all workers. Holds from the next claim on. */
+  /** How many may execute at once, over all workers. Applies from the next claim on. */
   readonly concurrency?: number | null
   /** For workers that start from now on. */
   readonly lease?: Duration | null
@@ -108,7 +108,7 @@ export async function listSettings(db: Executor, name?: string): Promise<Process
   })
 }
 
-/** Sets them, audited with who and why. What is not named stays as it is. */
+/** Sets them, audited with actor and reason. Settings that are not named stay. */
 export async function configure(db: Database, name: string, input: ProcessSettingsInput, by: By): Promise<void> {
   const { actor, reason } = checkBy('configure', by)
   const changes = JSON.stringify(checkInput(`configure ${name}`, input))

@@ -2,11 +2,11 @@ import type { Executor } from '../kernel/database/executor.js'
 import { lossesOf } from '../kernel/work/losses.js'
 import type { WorkSource } from '../kernel/work/source.js'
 import { leasesOfTable } from '../kernel/work/table-leases.js'
-import type { ProcessDefinition } from './define.js'
+import type { DefinedProcess } from './define.js'
 import { type ClaimedProcess, claimProcesses } from './queries/claim-processes.js'
 
 /** What a claim needs to know of a definition. */
-type Claimable = Pick<ProcessDefinition, 'name' | 'version'> & { readonly concurrency?: number | undefined }
+type Claimable = Pick<DefinedProcess, 'name' | 'version'> & { readonly concurrency?: number | undefined }
 
 /** Processes as a source of work. A lane is a definition at one version: workers claim versions up to their own. */
 export function processSource(db: Executor, definitions: () => readonly Claimable[]): WorkSource<ClaimedProcess> {

@@ -1,6 +1,6 @@
 /**
- * A process's life. Terminal statuses never change. `EXECUTING` is not stored: a process is executing while it
- * is leased, whatever it rested as before.
+ * The states of a process. Terminal statuses never change. `EXECUTING` is not stored: a process is executing while it
+ * is leased, whatever its stored status is.
  *
  * ```mermaid
  * stateDiagram-v2

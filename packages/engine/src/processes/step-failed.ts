@@ -7,11 +7,11 @@ import type { RecordedFailure } from './history.js'
  *
  * @example
  * try {
- *   await ctx.step('primary', { run: payByCard, onFailure: 'throw' })
+ *   await ctx.step('primary', payByCard, { onFailure: 'throw' })
  * } catch (error) {
- *   // Nobody knows whether the card was charged: paying another way might pay twice.
+ *   // It is unknown whether the card was charged: paying another way might pay twice.
  *   if (!(error instanceof StepFailed) || error.outcome === 'unknown') throw error
- *   await ctx.step('fallback', { run: payByTransfer })
+ *   await ctx.step('fallback', payByTransfer)
  * }
  */
 export class StepFailed extends Error {

@@ -25,7 +25,7 @@ export type TimelineEvent =
   | 'OPERATOR_RESUME'
   | 'RESPONSE_REFUSED'
 
-/** One thing that happened to a process. What does not apply is not there. */
+/** One event of a process. Fields that do not apply are missing. */
 export interface TimelineEntry {
   readonly at: Date
   /** `EVENT` where it is nothing but an event. */
@@ -33,7 +33,7 @@ export interface TimelineEntry {
   readonly event?: TimelineEvent
   /** The call (`bookRisk`, `bookRisk#2`), the response, or the compensated step. */
   readonly name?: string
-  /** What exactly was called, where `type` says less: a transaction, a child, an event, a sleep. */
+  /** The kind of the call, if `type` is less exact: a transaction, a child, an event, a sleep. */
   readonly kind?: RecordKind
   readonly status?: RecordStatus
   readonly attempt?: number
@@ -45,7 +45,7 @@ export interface TimelineEntry {
   /** What a call returned, or the data of a response. */
   readonly result?: unknown
   readonly error?: { readonly kind: string; readonly code: string; readonly message: string }
-  /** Of a wait: whether it got what it waited for; its time limit in milliseconds, and when that is over. */
+  /** Of a wait: whether its condition was met; its time limit in milliseconds, and when that is over. */
   readonly satisfied?: boolean
   readonly timeout?: number
   readonly timeoutAt?: Date
@@ -56,7 +56,7 @@ export interface TimelineEntry {
   readonly met?: string
   /** The command or child process that a call has started. */
   readonly startedId?: string
-  /** Of a call that has not completed: whether it said that nothing was done, or nobody knows. */
+  /** Of a call that has not completed: whether it was refused, or its outcome is unknown. */
   readonly outcome?: 'refused' | 'unknown' | 'notDone'
   readonly actor?: string
   readonly reason?: string
@@ -78,7 +78,7 @@ const types: Readonly<Record<Exclude<RecordKind, 'UNWIND' | 'RETRY' | 'RESUME' |
 }
 
 /**
- * History, responses and audit as one story. History is told in its own order; a response comes before the record that
+ * History, responses and audit in one list. The history is in its own order; a response comes before the record that
  * has seen it, and everything else by its time: the clocks of a worker and of the database are not compared to the
  * millisecond.
  */
@@ -109,7 +109,7 @@ export function timelineOf(
     }
   }
 
-  // Unknown at first where the story is cut: only changes are on record.
+  // Unknown at first if the list is cut: only changes are on record.
   let seen = records[0]?.generation === 1 && records[0].seq === 1 ? 0 : undefined
   for (const record of records) {
     seen = record.seen ?? seen
@@ -152,7 +152,7 @@ function recordEntry(record: TimelineRecord, { seen, by, codec }: Beside): Timel
     case 'RESOLVE':
       return by ? eventEntry(by) : undefined
     case 'UNWIND':
-      // The turn to undoing is told by what led to it; a deadline is recorded nowhere else.
+      // The beginning of a compensation is shown as its cause; a deadline is recorded nowhere else.
       return detail?.reason === 'DEADLINE' ? { at, type: 'EVENT', event: 'DEADLINE_EXCEEDED' } : undefined
     default:
       return callEntry(record, types[kind], seen, codec)

@@ -187,10 +187,11 @@ test('P-17 work of a dead worker is claimed again within one lease', async () =>
       return 'done'
     }),
   )
-  const first = await bus.runProcesses(Slow, { lease: '1s' })
+  const first = await bus.runProcesses(Slow, { lease: '1h' })
   const { id } = await bus.hf.start(Slow, {}, { immediate: false })
   await waitFor('it runs', () => calls === 1)
   first.stopNow()
+  await bus.endLease(id)
   await newer.runProcesses(Slow)
   expect((await bus.rests(id, 'COMPLETED')).result).toBe('done')
   // What the first one comes back with changes nothing.

@@ -5,7 +5,7 @@ import type { Circumstances } from './queries/find-circumstances.js'
 import type { ProcessRecord } from './queries/find-processes.js'
 import { hasEnded } from './states.js'
 
-/** Why a process does not go on at the moment, in one sentence, or how it has ended. The first reason that holds is the one that is told. */
+/** Why a process does not continue at the moment, or how it has ended. Returns the first reason that holds. */
 export function whyOf(process: ProcessRecord, circumstances: Circumstances): Why {
   const { status, error, leasedBy, dueAt, endedAt, waitingFor } = process
   const failed = error ? ` with ${error.code}: ${withoutStop(error.message)}` : ''
@@ -36,7 +36,7 @@ function paused({ pause }: Circumstances): Why | undefined {
   return { reason: 'paused', text }
 }
 
-/** It goes on at a known time: its start, its next attempt, the end of a sleep. */
+/** It continues at a known time: its start, its next attempt, the end of a sleep. */
 function dueLater(process: ProcessRecord, { now, call }: Circumstances): Why | undefined {
   const { status, nextRetryAt, dueAt, waitingFor } = process
   if (status === 'WAITING_FOR_RETRY' && nextRetryAt && nextRetryAt > now) {
@@ -69,7 +69,7 @@ function waiting({ waitingFor, waitTimeoutAt, dueAt }: ProcessRecord, { now, cal
   return { reason: 'waiting', text: `It waits for ${what}${since}${limit}.`, ...at(until) }
 }
 
-/** Why no live worker can go on with it, if none can. */
+/** Why no live worker can continue with it, if none can. */
 export function lackingWorker(process: ProcessRecord, { liveVersion }: Circumstances): string | undefined {
   const { domain, type, version } = process
   const name = `${domain}/${type}`
@@ -78,7 +78,7 @@ export function lackingWorker(process: ProcessRecord, { liveVersion }: Circumsta
   return `it is of version ${version} of ${name}, and live workers have only version ${liveVersion} or older: start one of version ${version}`
 }
 
-/** It could go on, and no worker has claimed it. */
+/** It could continue, and no worker has claimed it. */
 function due(process: ProcessRecord, circumstances: Circumstances): Why {
   const { domain, type, queuedAt, dueAt } = process
   const lacking = lackingWorker(process, circumstances)

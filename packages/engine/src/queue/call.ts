@@ -3,7 +3,7 @@ import type { Statement } from '../kernel/database/executor.js'
 import { queueNameFor } from './names.js'
 import { explainQueueError } from './queue-errors.js'
 
-/** Runs a statement whose first parameter is the queue, and says in our words what PGMQ objects to. */
+/** Runs a statement whose first parameter is the queue, and turns errors of PGMQ into errors of ours. */
 export async function callQueue<Row extends object>(
   db: Database,
   name: string,

@@ -9,12 +9,12 @@ import { createRemoving } from './removing.js'
 import { createSending, type SendBatchOptions, type SendOptions } from './sending.js'
 
 /**
- * PGMQ's functions, typed; each call is one statement. Names are those of this installation; `queueName` tells how
+ * PGMQ's functions, typed; each call is one statement. Names are those of this installation; `queueName` returns how
  * foreign clients call a queue.
  */
 export interface QueueClient {
   queueName(name: string): string
-  /** Makes the queue unless it is there. Sending does so too. */
+  /** Creates the queue unless it exists. Sending does so too. */
   create(name: string): Promise<void>
   /** Drops the queue with its messages and its archive. False: there was none. */
   drop(name: string): Promise<boolean>
@@ -31,13 +31,13 @@ export interface QueueClient {
   readWithPoll<Message = unknown>(name: string, options?: PollOptions): Promise<QueueMessage<Message>[]>
   /** Reads a message and deletes it at once: it is lost if its reader dies. */
   pop<Message = unknown>(name: string): Promise<QueueMessage<Message> | undefined>
-  /** One: was it there? Many: the ids of those that were. */
+  /** For one id whether it existed; for many those that existed. */
   delete(name: string, messageId: string): Promise<boolean>
   delete(name: string, messageIds: readonly string[]): Promise<string[]>
   /** Moves messages to the queue's archive; returns the same as `delete`. */
   archive(name: string, messageId: string): Promise<boolean>
   archive(name: string, messageIds: readonly string[]): Promise<string[]>
-  /** Hides a message for so long from now on; undefined if it is not there. */
+  /** Hides a message for this long from now on; undefined if it does not exist. */
   setVisibilityTimeout<Message = unknown>(
     name: string,
     messageId: string,
@@ -49,7 +49,7 @@ export interface QueueClient {
 }
 
 export interface QueueClientOptions {
-  /** The most that one message may take as JSON: 1 MB unless given. */
+  /** The largest size of one message as JSON. Default: 1 MB. */
   readonly maxPayloadBytes?: number
 }
 

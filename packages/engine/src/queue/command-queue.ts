@@ -12,7 +12,7 @@ import { amongOthers } from './install/contention.js'
 
 export interface CommandQueueOptions {
   /**
-   * Build the index where the queue is there without it (default). A sender says false: the build waits for every
+   * Build the index if the queue exists without it (default). A sender passes false: the build waits for every
    * transaction that is older, and one of them may be the sender's own.
    */
   readonly buildIndex?: boolean
@@ -23,7 +23,7 @@ interface QueueState {
   readonly index: 'valid' | 'building' | 'broken' | null
 }
 
-/** Milliseconds to wait for a table lock before everybody else is let pass. */
+/** Milliseconds to wait for a table lock before other sessions are let pass. */
 const LOCK_TIMEOUT = 5_000
 
 /**
@@ -51,7 +51,7 @@ export async function ensureCommandQueue(
   await once(db, `${queue} ${buildIndex ? 'with' : 'or without'} index`, makeOnce)
 }
 
-/** A queue that nobody sees yet gets its index in the same transaction: nobody waits for anybody. */
+/** A queue that no other session sees yet gets its index in the same transaction, so that no session waits. */
 async function createUnderLock(db: Database, queue: string): Promise<void> {
   await db.transaction(async (tx) => {
     await settle(tx, LOCK_TIMEOUT)

@@ -16,10 +16,10 @@ const queueExistsStatement = {
     ) as found`,
 }
 
-/** Milliseconds for a queue that cannot be made because of database trouble. */
+/** Milliseconds after which creating a queue gives up during an outage of the database. */
 export const PATIENCE = 30_000
 
-/** What is known to be there, so that a send does not ask each time; by database, because tests open many. */
+/** The queues that are known to exist, so that a send does not query each time; by database, because tests open many. */
 const known = new WeakMap<Executor, Map<string, Promise<unknown>>>()
 
 /**
@@ -33,7 +33,7 @@ export async function ensureQueue(db: Executor, queue: string): Promise<void> {
   await once(db, queue, () => createIfMissing(db, queue))
 }
 
-/** After a queue has turned out to be gone: the next `ensureQueue` looks again. */
+/** After a queue was found missing: the next `ensureQueue` queries again. */
 export function forgetQueue(db: Executor, queue: string): void {
   const made = known.get(db)
   for (const key of made?.keys() ?? []) if (key === queue || key.startsWith(`${queue} `)) made?.delete(key)
@@ -58,7 +58,7 @@ export function once(db: Executor, key: string, make: () => Promise<unknown>): P
   return making
 }
 
-/** Asked before: `pgmq.create` of a queue that is there waits for everybody who writes to it (its indexes lock it). */
+/** Checked first: `pgmq.create` of an existing queue waits for all transactions that write to it (its indexes lock it). */
 function createIfMissing(db: Executor, queue: string): Promise<true> {
   return amongOthers(
     async () => {

@@ -39,7 +39,7 @@ const listStatement = {
     order by queue_name`,
 }
 
-// Counts as float8, which `pg` gives as numbers: nobody will count to where they lose a unit.
+// Counts as float8, which `pg` returns as numbers: exact up to 2^53.
 const metricsStatement = {
   name: 'queue.metrics',
   text: `

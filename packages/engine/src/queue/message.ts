@@ -5,7 +5,7 @@ import { invalidOption } from '../kernel/validation/invalid-option.js'
 export interface QueueMessage<Message = unknown> {
   /** A text, because PGMQ counts messages with a bigint. */
   readonly messageId: string
-  /** How often it was read; with the id it tells one reading from the next. */
+  /** How often it was read; with the id it identifies one read. */
   readonly readCount: number
   readonly enqueuedAt: Date
   /** When it can be read, or read again. */

@@ -1,7 +1,7 @@
 import { codeOf } from '../kernel/database/transient.js'
 import { HoldfastError } from '../kernel/errors.js'
 
-/** What PostgreSQL says about a missing table, function or right, in the words of queues; everything else as it is. */
+/** Turns PostgreSQL's errors about a missing table, function or right into errors about queues; others are not changed. */
 export function explainQueueError(error: unknown, queue: string): unknown {
   const original = originalOf(error)
   if (original === undefined) return error

@@ -5,16 +5,16 @@ import { callQueue } from './call.js'
 import { checkMessageId, MESSAGE_COLUMNS, type QueueMessage } from './message.js'
 
 export interface ReadOptions {
-  /** How long the messages are hidden from other readers, 30 s by default. PGMQ counts whole seconds. */
+  /** How long the messages are hidden from other readers, in whole seconds. Default: 30 s. */
   readonly visibilityTimeout?: Duration
-  /** At most so many messages, 1 by default. */
+  /** How many messages to read at most. Default: 1. */
   readonly limit?: number
 }
 
 export interface PollOptions extends ReadOptions {
-  /** How long to wait for a message, 5 s by default, in whole seconds. A connection is taken meanwhile. */
+  /** How long to wait for a message, in whole seconds. It uses a connection meanwhile. Default: 5 s. */
   readonly wait?: Duration
-  /** How often to look, every 100 ms by default. */
+  /** How often to poll. Default: every 100 ms. */
   readonly interval?: Duration
 }
 
@@ -24,7 +24,7 @@ const LONGEST = '24855d'
 /** Below the time after which a statement counts as hung, which is 30 s by default. */
 const LONGEST_WAIT = '20s'
 
-// The updates behind these functions answer in no particular order, hence `order by`.
+// The updates behind these functions return rows in no particular order, hence `order by`.
 const readStatement = {
   name: 'queue.read',
   text: `

@@ -13,7 +13,7 @@ const archiveStatement = {
   text: 'select id::text as "messageId" from pgmq.archive($1::text, $2::bigint[]) as id order by id',
 }
 
-/** One message: was it there? Many: those that were. */
+/** For one message whether it existed; for many those that existed. */
 export interface Removal {
   (name: string, messageId: string): Promise<boolean>
   (name: string, messageIds: readonly string[]): Promise<string[]>

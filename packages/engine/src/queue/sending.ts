@@ -14,7 +14,7 @@ export interface SendOptions {
   /** Hides the message for a while, or until a moment. */
   readonly delay?: Duration | Date
   readonly headers?: QueueHeaders
-  /** Your own transaction: the message is there when it commits, and never if it rolls back. */
+  /** Your own transaction: the message exists once it commits, and not if it rolls back. */
   readonly transaction?: Queryable
 }
 

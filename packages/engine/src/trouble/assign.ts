@@ -9,7 +9,7 @@ import { identityOf, keysOf, selectTroubles, type TroubleReference } from './sel
 
 const AT_ONCE = 200
 
-/** Says which person takes care of what was selected; `null`: nobody any more. */
+/** Assigns the selected work to a person; `null` removes the assignment. */
 export async function assign(db: Database, which: unknown, by: By, to: string | null): Promise<BulkResult[]> {
   const results: BulkResult[] = []
   for await (const { found, missing } of selectTroubles(db, 'trouble.assign', which)) {

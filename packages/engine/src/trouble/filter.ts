@@ -4,7 +4,7 @@ import { type Place, readCursor } from '../kernel/model/page.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, choiceOption, dateOption, integerOption, textOption } from '../kernel/validation/options.js'
 
-/** Which work that needs a person. Everything given must hold. */
+/** Which work that needs a person: work that matches all given fields. */
 export interface TroubleFilter {
   /** One model, or several. Default: all. */
   readonly model?: Model | readonly Model[]
@@ -16,7 +16,7 @@ export interface TroubleFilter {
   readonly step?: string | null
   /** The code of the error. */
   readonly code?: string
-  /** What failed alike: the same code and the same message but for names and numbers. */
+  /** The group of a failure: the same code, and the same message except for names and numbers. */
   readonly fingerprint?: string
   /** To whom it was assigned. */
   readonly assignedTo?: string
@@ -44,9 +44,9 @@ export interface Conditions {
 
 export interface CheckedFilter {
   readonly conditions: Conditions
-  /** Without one: as many as there are. */
+  /** Default: no limit. */
   readonly limit: number
-  /** Whether it leaves anything out. */
+  /** Whether it excludes anything. */
   readonly isEmpty: boolean
 }
 

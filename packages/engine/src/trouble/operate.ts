@@ -7,8 +7,8 @@ import { grouped, selectTroubles, type TroubleReference } from './select.js'
 export type BulkOperators = Readonly<Record<Model, BulkOperator>>
 
 /**
- * Does what an operator asked for to everything that was selected: by definition, in parts that one operator call does in time. What is
- * true of a whole part (its commit may be lost, the result does not fit) is said of each in it. Once the database is away nothing more is
+ * Applies an operation to everything that was selected: by definition, in parts that one operator call can do in time. What is
+ * true of a whole part (its commit may be lost, the result does not fit) is returned for each in it. Once the database is unreachable nothing more is
  * tried: each part would wait five seconds to learn the same.
  */
 export async function operateTroubles(

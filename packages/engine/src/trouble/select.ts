@@ -12,8 +12,8 @@ import { findKeys, placeOf, type Trouble, type TroubleGroup, type TroubleKey } f
 export type TroubleReference = Pick<Trouble, 'model' | 'domain' | 'type' | 'id' | 'step'>
 
 /**
- * Which troubles: a list of ids or of records of `list`, a group of `groups`, whatever fits a filter, or `'all'`. A filter may have a
- * `limit`: the newest so many.
+ * Which troubles: a list of ids or of records of `list`, a group of `groups`, a filter, or `'all'`. A filter may have a
+ * `limit`: it then selects the newest ones.
  */
 export type WhichTroubles =
   | readonly (string | TroubleReference)[]
@@ -27,13 +27,13 @@ export interface Selection {
   readonly missing: readonly { readonly id: string; readonly error: HoldfastError }[]
 }
 
-/** So many are looked for at once. */
+/** How many are selected at once. */
 const PAGE = 1_000
 /** Without a limit. */
 const ALL = 2 ** 31 - 1
 
 /**
- * Finds what an operator means, page by page. What fails again while the call is under way is not selected a second time: only what
+ * Finds the selected troubles, page by page. Work that fails again during the call is not selected a second time: only work that
  * needed a person when the call began.
  */
 export async function* selectTroubles(db: Database, where: string, which: unknown): AsyncGenerator<Selection> {

@@ -27,22 +27,22 @@ export interface TroubleRetryOptions {
 }
 
 export interface TroubleCompleteOptions {
-  /** What the command or the process is taken to have returned, or the failed step of a workflow. Items have no result. */
+  /** The result of the command, of the process, or of the failed step of a workflow. Items have no result. */
   readonly result?: unknown
 }
 
 export interface TroubleAssignOptions {
-  /** Who takes care of it; `null`: nobody any more. */
+  /** Who takes care of it; `null` removes the assignment. */
   readonly to: string | null
 }
 
 /**
- * Work that needs a person, of all models: to look at, and to act on. Every verb says who acts and why (`by`), is audited, and returns
- * what became of each: one that is refused, or locked by another transaction, does not stop the others.
+ * Work that needs a person, of all models. Every operation takes who acts and why (`by`), is audited, and returns
+ * a result for each item: one that is refused, or locked by another transaction, does not stop the others.
  */
 export interface Troubles {
   /**
-   * Newest first, 100 at a time unless `limit` says otherwise.
+   * Newest first, in pages. Default `limit`: 100.
    *
    * @example
    * const { items, cursor } = await hf.trouble.list({ domain: 'payments', code: 'BANK_DOWN' })
@@ -50,7 +50,7 @@ export interface Troubles {
   list(filter?: TroubleListFilter): Promise<Page<Trouble>>
   count(filter?: TroubleFilter): Promise<number>
   /**
-   * What failed alike, the most frequent first: usually one cause, and one thing to do.
+   * Groups of equal failures, the most frequent first: a group usually has one cause.
    *
    * @example
    * const [worst] = await hf.trouble.groups()
@@ -58,7 +58,7 @@ export interface Troubles {
    */
   groups(filter?: TroubleFilter & { readonly limit?: number }): Promise<TroubleGroup[]>
   /**
-   * Tries what failed again, with all its attempts.
+   * Retries failed work, with all its attempts.
    *
    * @example
    * await hf.trouble.retry({ fingerprint }, { actor: 'ann', reason: 'the bank is back' })
@@ -66,19 +66,19 @@ export interface Troubles {
   retry(which: WhichTroubles, by: By, options?: TroubleRetryOptions): Promise<BulkResult[]>
   /**
    * Says that it was done by other means. A command and a process end completed with the result, an item ends completed, a failed step
-   * of a workflow counts as done with this output and the instance goes on. A failed compensation of a process or a workflow counts as
-   * done, and the compensation goes on; of a process it is refused with a result.
+   * of a workflow counts as done with this output and the instance continues. A failed compensation of a process or a workflow counts as
+   * done, and the compensation continues; of a process it is refused with a result.
    */
   complete(which: WhichTroubles, by: By, options?: TroubleCompleteOptions): Promise<BulkResult[]>
-  /** Gives it up. What a process or a workflow has done is undone unless `compensate` is false. */
+  /** Cancels it. A process or a workflow is compensated unless `compensate` is false. */
   cancel(which: WhichTroubles, by: By, options?: CancelOptions): Promise<BulkResult[]>
   /**
-   * Goes on without the failed step of a process or a workflow: it counts as done, without a result in a process, with its own input as
+   * Skips the failed step of a process or a workflow: it counts as done, without a result in a process, with its own input as
    * its output in a workflow. A failed compensation is left out. Commands and items have no steps, and are refused.
    */
   skip(which: WhichTroubles, by: By): Promise<BulkResult[]>
   /**
-   * Notes who takes care of it. It is shown as `assignedTo` until the work goes on.
+   * Records who takes care of it. It is shown as `assignedTo` until the work continues.
    *
    * @example
    * await hf.trouble.assign({ domain: 'payments' }, { actor: 'ann', reason: 'on call' }, { to: 'bob' })

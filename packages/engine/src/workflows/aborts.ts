@@ -4,7 +4,7 @@ import type { Logger } from '../kernel/logger.js'
 import { createWatch, type Watch } from '../kernel/model/watch.js'
 import type { StepCall } from './step-call.js'
 
-/** The calls that run in this program, told to stop when their instances no longer need them. */
+/** Aborts running calls of this program when their instances no longer need them. */
 export type Aborts = Watch<StepCall>
 
 /** A cancellation marks the steps that run and notifies all workers. */

@@ -4,6 +4,8 @@
 
 import { type Answered, inquire as inquireAbout } from '../kernel/calls/inquiry.js'
 import type { LazySignal } from '../kernel/calls/limited.js'
+import type { Codec } from '../kernel/codec/codec.js'
+import type { Queryable } from '../kernel/database/executor.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { classifyFailure, type Failure } from '../kernel/failure/classify.js'
 import { PermanentError } from '../kernel/failure/failure-errors.js'
@@ -16,7 +18,6 @@ import { unknownOutcome } from './decide/outcome.js'
 import type { Payload } from './decide/state.js'
 import type { CallSettings, WorkflowDefinition } from './definition/definition.js'
 import type { WorkflowEngine } from './engine.js'
-import type { ClaimedStep } from './queries/claim-steps.js'
 import type { RegisteredStepHandler } from './registry.js'
 import { ABANDONED, type StepCall } from './step-call.js'
 import { claimOf } from './store/stored-instance.js'
@@ -37,184 +38,160 @@ const HANDLER_LIMIT = 3_600_000
 const TRANSACTION_LIMIT = 30_000
 const INQUIRE_LIMIT = 30_000
 
-/** The handler returned: its effect has taken place, though the engine cannot record what it answered. */
+/** The handler returned: its effect has taken place, although its output cannot be stored. */
 class OutputNotEncodable extends PermanentError {}
 
 /**
- * One attempt of a step, or of its compensation: asks first where that is due, calls the handler, and returns what is known of
+ * One attempt of a step, or of its compensation: inquires first where that is due, calls the handler, and returns what is known of
  * the call afterwards. Nothing where the handler was aborted and ignored its signal.
  */
-export function createAttempt(parts: AttemptParts) {
-  const { db, codec, events, hooks, logger } = parts
+export function attemptStep(
+  { db, codec, events, hooks, inquireForMs, logger }: AttemptParts,
+  call: StepCall,
+  called: Called,
+  handler: RegisteredStepHandler,
+): Promise<InstanceEvent | undefined> {
+  const { item, lease } = call
+  const { definition, step, compensation, settings } = called
+  const { workflowId, number, epoch, compensates } = item
+  const kind = compensates ? 'compensation' : 'step'
+  const interrupted: InstanceEvent = { type: 'interrupted', step, kind }
+  // It was aborted, or its worker was stopped, before the handler was called.
+  const released: InstanceEvent = { type: 'released', step, kind, because: 'stopping' }
+  return called.inquire === undefined ? callHandler() : inquireFirst(called.inquire)
 
-  return async function attempt(
-    call: StepCall,
-    called: Called,
-    handler: RegisteredStepHandler,
-  ): Promise<InstanceEvent | undefined> {
-    if (called.inquire === undefined) return callHandler(call, called, handler)
-    const asked = await inquire(call, called, handler)
-    if (typeof asked === 'object' && 'done' in asked) return done(call, called, asked.done)
-    if (couldNotAsk(call, asked)) return interrupted(call, called)
-    if (asked === 'notDone' && called.inquire === 'first') return callHandler(call, called, handler, { notDone: true })
-    const problem = asked === 'notDone' ? 'it was not done, and no call is left' : asked.problem
-    const failure =
-      asked === 'notDone' ? exhausted(problem) : unknownOutcome(`an earlier call was made, and ${problem}`)
-    return failed(call, called, failure, asked === 'notDone' ? 'notDone' : 'notBegun')
+  async function inquireFirst(how: 'first' | 'only'): Promise<InstanceEvent | undefined> {
+    const asked = await inquire()
+    if (typeof asked === 'object' && 'done' in asked) return done(asked.done)
+    if (couldNotAsk(asked)) return interrupted
+    if (asked !== 'notDone') return failed(unknownOutcome(`an earlier call was made, and ${asked.problem}`), 'notBegun')
+    return how === 'first' ? callHandler({ notDone: true }) : failed(exhausted(), 'notDone')
   }
 
-  async function callHandler(
-    call: StepCall,
-    called: Called,
-    handler: RegisteredStepHandler,
-    before: { readonly notDone?: boolean } = {},
-  ): Promise<InstanceEvent | undefined> {
+  async function callHandler(before: { readonly notDone?: boolean } = {}): Promise<InstanceEvent | undefined> {
     try {
-      // Schema and hooks are the user's too: they share the handler's time.
-      const answer = await call.outcome(async (over) => {
-        const input = await decode(call.item, handler)
-        if (hooks.any && !call.item.compensates) await hooks.stepStarting(hooked(call, called, input))
+      // Schema and hooks are user code too: they share the handler's time limit.
+      const output = await call.outcome(async (over) => {
+        const input = await decode()
+        if (hooks.any && !compensates) await hooks.stepStarting(hooked(input))
         call.began = true
-        return handler.handle(input, contextOf(call, called, handler, { input, over }))
-      }, called.settings.timeout ?? HANDLER_LIMIT)
-      if (answer === ABANDONED) return call.began ? undefined : releasedCall(call, called)
-      return done(call, called, answer)
+        return handler.handle(input, contextOf(input, over))
+      }, settings.timeout ?? HANDLER_LIMIT)
+      if (output === ABANDONED) return call.began ? undefined : released
+      return done(output)
     } catch (error) {
       const failure = failureOf(error)
-      // What was not done before, and was refused now, was not done at all.
-      if (failure.refused && before.notDone) return failed(call, called, failure, 'notDone')
-      return afterFailure(call, called, handler, failure)
+      // Not done before and refused now: it was not done at all.
+      return failure.refused && before.notDone ? failed(failure, 'notDone') : afterFailure(failure)
     }
   }
 
-  async function afterFailure(
-    call: StepCall,
-    called: Called,
-    handler: RegisteredStepHandler,
-    failure: Failure,
-  ): Promise<InstanceEvent> {
-    if (call.interrupted && !failure.refused) {
-      if (!call.began) return releasedCall(call, called)
-      return interrupted(call, called)
-    }
-    if (!call.began) return failed(call, called, failure, 'notBegun')
-    if (!called.settings.nonIdempotent || failure.refused) return failed(call, called, failure)
-    // An answer about a call that still runs would be outdated at once.
-    const asked = call.running ? { problem: 'the handler still runs' } : await inquire(call, called, handler)
-    if (asked === 'notDone') return failed(call, called, failure, 'notDone')
-    if ('done' in asked) return done(call, called, asked.done)
-    if (couldNotAsk(call, asked)) return interrupted(call, called)
-    return failed(
-      call,
-      called,
-      unknownOutcome(`the call failed with ${failure.code} (${failure.message}), and ${asked.problem}`),
-    )
+  async function afterFailure(failure: Failure): Promise<InstanceEvent> {
+    if (call.interrupted && !failure.refused) return call.began ? interrupted : released
+    if (!call.began) return failed(failure, 'notBegun')
+    if (!settings.nonIdempotent || failure.refused) return failed(failure)
+    // The result of an inquiry about a call that still runs would be outdated at once.
+    const asked = call.running ? { problem: 'the handler still runs' } : await inquire()
+    if (asked === 'notDone') return failed(failure, 'notDone')
+    if ('done' in asked) return done(asked.done)
+    if (couldNotAsk(asked)) return interrupted
+    return failed(unknownOutcome(`the call failed with ${failure.code} (${failure.message}), and ${asked.problem}`))
   }
 
-  async function inquire(call: StepCall, called: Called, handler: RegisteredStepHandler): Promise<Answered> {
+  async function inquire(): Promise<Answered> {
     const ask = handler.inquire
     if (ask === undefined) return { problem: 'its handler has no `inquire`' }
-    return inquireAbout(async (over) => ask(await decode(call.item, handler), inquiryContext(call, called, over)), {
-      limitMs: called.settings.timeout ?? INQUIRE_LIMIT,
-      patienceMs: parts.inquireForMs,
-      // Aborted or not, what became of the call has to be known: only the worker's own end stops it.
-      signal: () => call.lease.signal,
+    return inquireAbout(async (over) => ask(await decode(), inquiryContext(over)), {
+      limitMs: settings.timeout ?? INQUIRE_LIMIT,
+      patienceMs: inquireForMs,
+      // Aborted or not, the outcome of the call has to be known: only the worker's own end stops the inquiry.
+      signal: () => lease.signal,
     })
   }
 
   /** A worker that stops could not inquire: the next worker does. */
-  function couldNotAsk(call: StepCall, asked: Answered): boolean {
+  function couldNotAsk(asked: Answered): boolean {
     return call.interrupted && asked !== 'notDone'
   }
 
-  function done(call: StepCall, called: Called, output: unknown): InstanceEvent {
-    const { step } = called
-    if (call.item.compensates) return { type: 'compensated', step }
+  function done(output: unknown): InstanceEvent {
     try {
-      return { type: 'completed', step, output: encode(output) }
+      return succeeded(output)
     } catch (error) {
-      return failed(call, called, failureOf(error))
+      return failed(failureOf(error))
     }
   }
 
-  function decode({ input, inputNotes, type }: ClaimedStep, { inputSchema }: RegisteredStepHandler): unknown {
-    const value = codec.decode({ json: input, notes: inputNotes })
-    return inputSchema === undefined ? value : parseWith(inputSchema, value, `the input of the handler ${type}`)
+  function succeeded(output: unknown): InstanceEvent {
+    return compensates ? { type: 'compensated', step } : { type: 'completed', step, output: encode(codec, output) }
   }
 
-  function encode(answer: unknown): Payload {
-    try {
-      return codec.encode(answer ?? null, { at: 'output' })
-    } catch (error) {
-      const problem = error instanceof Error ? error.message : String(error)
-      const options = { code: 'OUTPUT_NOT_ENCODABLE', cause: error }
-      throw new OutputNotEncodable(`the output cannot be stored: ${problem}`, options)
-    }
+  function failed(failure: Failure, known?: KnownOfCall): InstanceEvent {
+    const type = compensates ? 'compensation_failed' : 'failed'
+    return { type, step, failure, ...(known === undefined ? {} : { known }) }
   }
 
-  function sharedContext({ item }: StepCall, { definition, step, compensation, settings }: Called) {
+  function decode(): unknown {
+    const value = codec.decode({ json: item.input, notes: item.inputNotes })
+    const { inputSchema } = handler
+    return inputSchema === undefined ? value : parseWith(inputSchema, value, `the input of the handler ${item.type}`)
+  }
+
+  function hooked(input: unknown) {
+    const { name: workflow, version } = definition
+    return { instanceId: workflowId, workflow, version, step, attempt: called.attempt, input }
+  }
+
+  function sharedContext() {
     return {
-      instanceId: item.workflowId,
+      instanceId: workflowId,
       workflow: definition.name,
       version: definition.version,
       stepName: step,
       compensation,
-      idempotencyKey: `${item.workflowId}/${compensation ?? step}`,
+      idempotencyKey: `${workflowId}/${compensation ?? step}`,
       metadata: settings.metadata ?? {},
       logger,
     }
   }
 
-  function inquiryContext(call: StepCall, called: Called, over: LazySignal): InquireContext {
+  function inquiryContext(over: LazySignal): InquireContext {
     return {
-      ...sharedContext(call, called),
+      ...sharedContext(),
       get signal() {
         return over.signal
       },
     }
   }
 
-  function contextOf(
-    call: StepCall,
-    called: Called,
-    { inquire: canInquire }: RegisteredStepHandler,
-    { input, over }: { readonly input: unknown; readonly over: LazySignal },
-  ): StepContext {
-    const { item } = call
-    const { step, compensation, settings, attempt: number } = called
-    const maxAttempts = settings.nonIdempotent && canInquire === undefined ? 1 : settings.maxAttempts
+  function contextOf(input: unknown, over: LazySignal): StepContext {
+    const maxAttempts = settings.nonIdempotent && handler.inquire === undefined ? 1 : settings.maxAttempts
     return {
-      ...sharedContext(call, called),
-      originalKey: compensation === null ? null : `${item.workflowId}/${step}`,
-      attempt: number,
+      ...sharedContext(),
+      originalKey: compensation === null ? null : `${workflowId}/${step}`,
+      attempt: called.attempt,
       maxAttempts,
-      isLastAttempt: number >= maxAttempts,
+      isLastAttempt: called.attempt >= maxAttempts,
       input,
       get output() {
-        if (!item.compensates || item.outcome !== 'completed') return undefined
+        if (!compensates || item.outcome !== 'completed') return undefined
         return item.output === null ? null : codec.decode({ json: item.output, notes: item.outputNotes })
       },
-      outcome: item.compensates ? item.outcome : null,
+      outcome: compensates ? item.outcome : null,
       get signal() {
         return over.signal
       },
-      transaction: (work) => completeWithin(call, called, work),
+      transaction: completeWithin,
     }
   }
 
   /**
    * The handler's rows and the step's completion in one transaction. The step is read first, so that a worker that has lost it
-   * does nothing, and locked last, with the instance: until then heartbeats go on, and a cancel reaches the handler.
+   * does nothing, and locked last, with the instance: until then heartbeats continue, and a cancel reaches the handler.
    */
-  async function completeWithin<T>(
-    call: StepCall,
-    { step, settings }: Called,
-    work: Parameters<StepContext['transaction']>[0],
-  ): Promise<T> {
-    const { item, lease } = call
-    const { workflowId, number, epoch, compensates } = item
+  async function completeWithin<T>(work: (tx: Queryable) => Promise<T>): Promise<T> {
     const lost = () => new HoldfastError('HF_LEASE_LOST', { id: `${workflowId}/${step}`, epoch: String(epoch) })
-    // A handler that goes on after its time was up: the attempt has been decided without it.
+    // A handler that continues after its time limit: the attempt has been decided without it.
     if (call.ended) throw lost()
     const limitMs = settings.timeout ?? TRANSACTION_LIMIT
     const userCode = { limitMs, idleMs: Math.max(1, lease.remaining()), signal: lease.signal }
@@ -224,40 +201,26 @@ export function createAttempt(parts: AttemptParts) {
         if (held.length === 0 || call.ended) throw lost()
         const result = await work(tx)
         if (call.ended) throw lost()
-        const event: InstanceEvent = compensates
-          ? { type: 'compensated', step }
-          : { type: 'completed', step, output: encode(result) }
-        const claim = claimOf(item, step)
-        return { value: result, applied: await events.applyWithin(tx, { id: workflowId, event, claim }) }
+        const reported = { id: workflowId, event: succeeded(result), claim: claimOf(item, step) }
+        return { value: result, applied: await events.applyWithin(tx, reported) }
       },
       { userCode },
     )
     call.finished = true
     events.committed(applied)
-    return value as T
+    return value
   }
 }
 
-const kindOf = ({ item }: StepCall) => (item.compensates ? ('compensation' as const) : ('step' as const))
-
-const interrupted = (call: StepCall, { step }: Called): InstanceEvent => ({
-  type: 'interrupted',
-  step,
-  kind: kindOf(call),
-})
-
-function failed(call: StepCall, { step }: Called, failure: Failure, known?: KnownOfCall): InstanceEvent {
-  const type = call.item.compensates ? 'compensation_failed' : 'failed'
-  return { type, step, failure, ...(known === undefined ? {} : { known }) }
+function encode(codec: Codec, output: unknown): Payload {
+  try {
+    return codec.encode(output ?? null, { at: 'output' })
+  } catch (error) {
+    const problem = error instanceof Error ? error.message : String(error)
+    const options = { code: 'OUTPUT_NOT_ENCODABLE', cause: error }
+    throw new OutputNotEncodable(`the output cannot be stored: ${problem}`, options)
+  }
 }
-
-/** It was aborted, or its worker was stopped, before the handler was called. */
-const releasedCall = (call: StepCall, { step }: Called): InstanceEvent => ({
-  type: 'released',
-  step,
-  kind: kindOf(call),
-  because: 'stopping',
-})
 
 function failureOf(error: unknown): Failure {
   // Input that does not fit the handler's schema, or cannot be read: the same the next time.
@@ -269,21 +232,11 @@ function failureOf(error: unknown): Failure {
   return ofUnknownOutcome
 }
 
-function exhausted(problem: string): Failure {
-  const error = new PermanentError(`the worker died during the last call; ${problem}`, {
-    code: 'ATTEMPTS_EXHAUSTED_BY_CRASH',
-  })
+function exhausted(): Failure {
+  const problem = 'the worker died during the last call; it was not done, and no call is left'
+  const error = new PermanentError(problem, { code: 'ATTEMPTS_EXHAUSTED_BY_CRASH' })
   return classifyFailure(error, { unknown: 'permanent' })
 }
-
-const hooked = ({ item }: StepCall, { definition, step, attempt }: Called, input: unknown) => ({
-  instanceId: item.workflowId,
-  workflow: definition.name,
-  version: definition.version,
-  step,
-  attempt,
-  input,
-})
 
 const holdStatement = {
   name: 'workflows.hold-step',

@@ -1,3 +1,6 @@
+// What operators do with many dead letters at once: the workflows' part of `hf.trouble`. Each is decided by itself, in one transaction
+// with others; one that is refused must leave the others as they are.
+
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Executor } from '../kernel/database/executor.js'
@@ -14,7 +17,7 @@ interface Operated {
   readonly refused?: HoldfastError
 }
 
-/** Another operator, or the instance itself, was faster. */
+/** Another operator has acted, or the instance has continued by itself. */
 const GONE: readonly ErrorCode[] = ['HF_WRONG_STATUS', 'HF_NOT_FOUND']
 
 /** What operators do with many dead letters: the part of `hf.trouble` that is about workflows. */

@@ -6,44 +6,34 @@ import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Executor, Queryable } from '../kernel/database/executor.js'
 import { GIVE_UP_AFTER } from '../kernel/database/retrying.js'
-import { newId, parseId } from '../kernel/ids/id.js'
-import { checkKey } from '../kernel/ids/key.js'
+import { parseId } from '../kernel/ids/id.js'
 import type { StartedOne } from '../kernel/model/handle.js'
 import type { Runtime } from '../kernel/model/runtime.js'
 import { presenceIn } from '../kernel/results/presence.js'
 import { describe } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
-import { checkOptions, dateOption } from '../kernel/validation/options.js'
+import { checkOptions } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
-import { decide } from './decide/decide.js'
-import type { Decision } from './decide/decision.js'
-import { nothing } from './decide/decision.js'
 import { inputSchemaOf } from './define.js'
 import { handlersOf, isWorkflow, type WorkflowDefinition } from './definition/definition.js'
 import { workflowReference } from './definition/names.js'
 import type { KnownDefinition } from './definitions.js'
+import { type EncodedStart, encodeStart, type WorkflowStartDetails } from './encode-start.js'
 import type { WorkflowEngine } from './engine.js'
 import { type HandleParts, StartedWorkflow, WorkflowHandle } from './handle.js'
 import { instanceNotFound, ofOtherWorkflow } from './not-found.js'
 import { createInstanceOperations } from './operations.js'
 import { type StartAnswer, startInstances } from './queries/start-instances.js'
 import { workflowResults } from './results.js'
-import { addDecision, noChange, startDocument } from './store/document.js'
-import { afterWrite, type StoredInstance, withDecision } from './store/stored-instance.js'
 import type { Workflow, WorkflowTypes } from './typed.js'
 
-export interface WorkflowStartOptions {
-  readonly id?: string
-  /** Your own name for it, unique per workflow: starting it twice is starting it once. */
-  readonly key?: string
-  /** Nothing is called before this moment. */
-  readonly startAt?: Date | string
+export interface WorkflowStartOptions extends WorkflowStartDetails {
   /** Start it in a transaction of yours: it begins when that commits. */
   readonly transaction?: Queryable
 }
 
 /** One of many that `startMany` begins. */
-export interface WorkflowToStart<Input = unknown> extends Omit<WorkflowStartOptions, 'transaction'> {
+export interface WorkflowToStart<Input = unknown> extends WorkflowStartDetails {
   readonly input: Input
 }
 
@@ -57,7 +47,7 @@ export type WorkflowReference = WorkflowDefinition | string
 
 export interface WorkflowClient {
   /**
-   * Starts an instance: one write, and workers go on from there.
+   * Starts an instance with one write; workers execute it.
    *
    * @example
    * const order = await hf.start(Order, { orderId: 'O-1', total: 120 }, { key: 'O-1' })
@@ -97,18 +87,10 @@ interface Resolved {
   readonly known: KnownDefinition
 }
 
-interface Sealed {
-  readonly id: string
-  readonly key: string | undefined
-  readonly document: string
-  readonly decision: Decision
-  readonly after: StoredInstance
-}
-
 type ClientParts = Pick<Runtime, 'logger' | 'metrics' | 'results' | 'missing'>
 
 const CHUNK = 500
-const OPTIONS = ['id', 'key', 'startAt'] as const
+const OPTIONS = ['id', 'key', 'startAt', 'delay'] as const
 
 export function createWorkflowClient(
   db: Database,
@@ -125,33 +107,33 @@ export function createWorkflowClient(
     result: (id, limitMs) => results.wait(ends, id, limitMs),
     operations: createInstanceOperations(db, engine),
   }
-  const starts: Batcher<Sealed, StartAnswer> = createBatcher<Sealed, StartAnswer>({
+  const starts: Batcher<EncodedStart, StartAnswer> = createBatcher<EncodedStart, StartAnswer>({
     name: 'workflows.start',
     key: orderOf,
-    flush: async (sealed) => (await startInstances(db, sealed)).map((done) => ({ done })),
+    flush: async (encoded) => (await startInstances(db, encoded)).map((done) => ({ done })),
     giveUpAfter: GIVE_UP_AFTER,
     logger,
     metrics,
   })
 
-  async function prepare(
-    { workflow, known }: Resolved,
-    given: unknown,
-    options: Omit<WorkflowStartOptions, 'transaction'>,
-    where: string,
-  ) {
+  async function prepare({ workflow, known }: Resolved, given: unknown, options: WorkflowStartDetails, where: string) {
     const { name, version } = known.definition
     const schema = typeof workflow === 'string' ? undefined : inputSchemaOf(workflow)
     const input = schema === undefined ? given : await parseWith(schema, given, `${where}: input`)
-    const sealed = seal(known, input, options, { engine, where })
-    if (hooks.any) await hooks.starting({ instanceId: sealed.id, workflow: name, version, input })
-    return sealed
+    const encoded = encodeStart(known, input, options, { engine, where })
+    if (hooks.any) await hooks.starting({ instanceId: encoded.id, workflow: name, version, input })
+    return encoded
   }
 
-  /** What this program does once it is known what became of a start. */
-  function began({ definition }: KnownDefinition, sealed: Sealed, answer: StartAnswer | undefined, mayForget: boolean) {
+  /** Handles the result of a start. */
+  function began(
+    { definition }: KnownDefinition,
+    encoded: EncodedStart,
+    answer: StartAnswer | undefined,
+    mayForget: boolean,
+  ) {
     const { name } = definition
-    if (!answer?.id) throw instanceNotFound(sealed.id, name)
+    if (!answer?.id) throw instanceNotFound(encoded.id, name)
     if (!answer.created && answer.name !== name) {
       const actual = `${answer.name}-v${answer.version}`
       throw ofOtherWorkflow(name, answer.id, actual)
@@ -160,10 +142,10 @@ export function createWorkflowClient(
       for (const handler of handlersOf(definition)) missing.made('workflows', handler, isLive)
       // The transaction of the caller may be rolled back.
       if (!mayForget) {
-        events.remember(sealed.after)
+        events.remember(encoded.after)
         // Its first steps may have ended with the start, and the instance with them.
-        const { state, madeAt } = sealed.after
-        events.committed({ definition, decision: sealed.decision, state, madeAt })
+        const { state, madeAt } = encoded.after
+        events.committed({ definition, decision: encoded.decision, state, madeAt })
       }
     }
     return { id: answer.id, created: answer.created }
@@ -181,12 +163,12 @@ export function createWorkflowClient(
       const { name, version } = known.definition
       const where = `start ${name}-v${version}`
       const { transaction } = checkOptions(where, options, [...OPTIONS, 'transaction']) as WorkflowStartOptions
-      const sealed = await prepare({ workflow, known }, input, options, where)
+      const encoded = await prepare({ workflow, known }, input, options, where)
       const answer =
         transaction === undefined
-          ? await starts.write(sealed)
-          : (await startInstances(db.inside(transaction), [sealed]))[0]
-      const { id, created } = began(known, sealed, answer, transaction !== undefined)
+          ? await starts.write(encoded)
+          : (await startInstances(db.inside(transaction), [encoded]))[0]
+      const { id, created } = began(known, encoded, answer, transaction !== undefined)
       return new StartedWorkflow(handles, { workflow: name, idOrKey: id, isChecked: true }, created)
     },
     async startMany(workflow: WorkflowReference, instances, options = {}) {
@@ -196,16 +178,16 @@ export function createWorkflowClient(
       }
       const known = await resolve(workflow)
       const { name, version } = known.definition
-      const sealed: Sealed[] = []
+      const encoded: EncodedStart[] = []
       for (const [place, instance] of instances.entries()) {
         const where = `startMany ${name}-v${version}: instances[${place}]`
         checkOptions(where, instance, [...OPTIONS, 'input'])
-        sealed.push(await prepare({ workflow, known }, instance.input, instance, where))
+        encoded.push(await prepare({ workflow, known }, instance.input, instance, where))
       }
       // In one order, so that two callers with the same keys cannot wait for each other.
-      const sorted = sealed.toSorted((a, b) => (orderOf(a) < orderOf(b) ? -1 : 1))
+      const sorted = encoded.toSorted((a, b) => (orderOf(a) < orderOf(b) ? -1 : 1))
       const { transaction } = options
-      const answers = new Map<Sealed, StartAnswer | undefined>()
+      const answers = new Map<EncodedStart, StartAnswer | undefined>()
       const write = async (tx: Executor) => {
         for (let from = 0; from < sorted.length; from += CHUNK) {
           const chunk = sorted.slice(from, from + CHUNK)
@@ -218,7 +200,7 @@ export function createWorkflowClient(
       if (transaction !== undefined) await write(db.inside(transaction))
       else if (sorted.length <= CHUNK) await write(db)
       else await db.transaction(write)
-      return sealed.map((one) => began(known, one, answers.get(one), transaction !== undefined))
+      return encoded.map((one) => began(known, one, answers.get(one), transaction !== undefined))
     },
     workflow(workflow: WorkflowReference, idOrKey?: string) {
       if (idOrKey === undefined) return new WorkflowHandle(handles, { idOrKey: parseId('workflow: id', workflow) })
@@ -231,7 +213,7 @@ export function createWorkflowClient(
   }
 }
 
-const orderOf = ({ id, key }: Pick<Sealed, 'id' | 'key'>) => key ?? id
+const orderOf = ({ id, key }: Pick<EncodedStart, 'id' | 'key'>) => key ?? id
 
 function nameOf(workflow: WorkflowReference): string {
   if (typeof workflow === 'string') return workflowReference(workflow).name
@@ -241,40 +223,3 @@ function nameOf(workflow: WorkflowReference): string {
 
 const noWorkflow = (where: string, workflow: unknown) =>
   invalidOption(where, 'workflow', `must be a built workflow or the name of one, not ${describe(workflow)}`)
-
-/**
- * What a start writes: the instance with what its beginning decides, or, where it begins later, with its start in the queue.
- * Nothing is written here.
- */
-function seal(
-  { id: definitionId, definition }: KnownDefinition,
-  input: unknown,
-  options: Omit<WorkflowStartOptions, 'transaction'>,
-  { engine, where }: { readonly engine: Pick<WorkflowEngine, 'codec' | 'payloads'>; readonly where: string },
-): Sealed {
-  const id = options.id === undefined ? newId() : parseId(`${where}: id`, options.id)
-  const key = options.key === undefined ? undefined : checkKey(where, options.key)
-  const startAt = dateOption(where, 'startAt', options.startAt, { default: undefined })
-  const before: StoredInstance = {
-    definition,
-    definitionId,
-    revision: -1,
-    epochs: new Map(),
-    madeAt: performance.now(),
-    state: {
-      id,
-      status: 'PENDING',
-      input: engine.codec.encode(input ?? null, { at: 'input' }),
-      output: null,
-      failure: null,
-      steps: new Map(),
-    },
-  }
-  const begins = { type: 'started' } as const
-  const decision = startAt ? nothing : decide(definition, before.state, begins, { payloads: engine.payloads })
-  const change = noChange()
-  addDecision(change, decision)
-  const document = startDocument(before, change, { startAt, key })
-  const after = afterWrite(before, withDecision(before, decision))
-  return { id, key, document, decision, after }
-}

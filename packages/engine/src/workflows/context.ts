@@ -4,7 +4,7 @@ import type { Queryable } from '../kernel/database/executor.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metadata } from './definition/definition.js'
 
-/** What a handler knows of the step it is called for. */
+/** The context of a handler's call. */
 export interface StepContext<Input = unknown, Undone = unknown> {
   readonly instanceId: string
   readonly workflow: string
@@ -13,7 +13,7 @@ export interface StepContext<Input = unknown, Undone = unknown> {
   readonly stepName: string
   /** The name of the compensation that this is; null where the step itself is called. */
   readonly compensation: string | null
-  /** The same on every attempt: give it to whatever you call, so that a repeated call has one effect. */
+  /** The same on every attempt: pass it to the systems that you call, so that a repeated call has one effect. */
   readonly idempotencyKey: string
   /** For a compensation: the idempotency key of the step that it undoes. Null where the step itself is called. */
   readonly originalKey: string | null
@@ -21,22 +21,22 @@ export interface StepContext<Input = unknown, Undone = unknown> {
   readonly attempt: number
   readonly maxAttempts: number
   readonly isLastAttempt: boolean
-  /** What the step before it answered; a join's has each branch's under its name. For a compensation: the step's own. */
+  /** The output of the step before it; that of a join has each branch's output under its name. For a compensation: the input of its step. */
   readonly input: Input
-  /** For a compensation: what the step answered; undefined where it did not complete, or nobody knows whether it did. */
+  /** For a compensation: the output of its step; undefined if the step did not complete, or its outcome is unknown. */
   readonly output: Undone | undefined
   /**
    * For a compensation: what is known of the effect of the step. `completed`; `unknown`: it may have had its effect,
-   * so look before you undo; `refused`: the step itself said that nothing was done. Null where the step itself is called.
+   * so check before you undo; `refused`: the step itself said that nothing was done. Null if the step itself is called.
    */
   readonly outcome: CallOutcome | null
   readonly metadata: Metadata
-  /** Fires when the instance is cancelled or aborted, another branch has won, time is up, or the lease is lost. */
+  /** Fires when the instance is cancelled or aborted, another branch has won, the time limit is reached, or the lease is lost. */
   readonly signal: AbortSignal
   readonly logger: Logger
   /**
    * Runs your SQL in a transaction that also completes the step with what the function returns: both commit, or neither.
-   * The handler ends with it; what it does afterwards changes nothing.
+   * What the handler does afterwards does not change the result.
    *
    * @example
    * hf.handle('BookStock', (order, ctx) =>
@@ -53,7 +53,7 @@ export type StepHandler<Input = unknown, Output = unknown, Undone = unknown> = (
   context: StepContext<Input, Undone>,
 ) => Promise<Output> | Output
 
-/** What `inquire` knows of the call that it is asked about. */
+/** The context of `inquire`: the call whose outcome is unknown. */
 export type InquireContext = Pick<
   StepContext,
   | 'instanceId'
@@ -68,8 +68,8 @@ export type InquireContext = Pick<
 >
 
 /**
- * Finds out what became of a call that must not be repeated, by its idempotency key. Asked after an error, a timeout or
- * a crash of a step marked `nonIdempotent`, and before a person's requeue calls it again.
+ * Finds out the outcome of a call that must not be repeated, by its idempotency key. Called after an error, a timeout or
+ * a crash of a step marked `nonIdempotent`, and before an operator's retry calls the handler again.
  */
 export type StepInquire<Input = unknown, Output = unknown> = (
   input: Input,

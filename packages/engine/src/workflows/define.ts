@@ -1,3 +1,7 @@
+// The builder behind `defineWorkflow`: each method checks its options and adds a step; `build` checks the graph and makes the plain
+// definition. Users call it; the types of inputs and outputs are in `typed.ts`. The options are public API: each has its documentation
+// here or in `definition/settings.ts`. A graph that could never end, or joins what was never forked, must be refused here.
+
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { describe, shown } from '../kernel/validation/describe.js'
 import { checkOptions, choiceOption } from '../kernel/validation/options.js'
@@ -31,13 +35,14 @@ import type {
   Call,
   EndOf,
   First,
-  Joined,
   JoinedBy,
   NewName,
   Typed,
   TypesOf,
   With,
   WithBranches,
+  WithJoined,
+  WithStep,
   Workflow,
 } from './typed.js'
 
@@ -93,8 +98,8 @@ const schemaOf = (declared: Declared | undefined): StandardSchemaV1 | undefined 
   declared !== undefined && '~standard' in declared ? declared : undefined
 
 /**
- * Declares a workflow: a saga as a graph of named steps. What a step returns is the input of the next. Each call returns a
- * new builder and leaves the one it was called on as it was; branches return theirs.
+ * Declares a workflow: a saga as a graph of named steps. The output of a step is the input of the next. Each call returns a
+ * new builder and does not change the one it was called on; branches return theirs.
  *
  * @example
  * const Order = defineWorkflow('shop', 'order', { version: 2 })
@@ -138,23 +143,12 @@ export class WorkflowBuilder<Types extends BuilderTypes = BuilderTypes> implemen
     this.#path = path
   }
 
-  /** A step that a handler does; it is registered under this name in whatever service has it. */
+  /** A step that a handler executes; any service may register a handler of this name. */
   step<Name extends string, Handler extends string, Output extends Declared = OfType<unknown>>(
     name: NewName<Name, Types['steps']>,
     handler: Handler,
     options?: StepOptions & OutputOption<Output>,
-  ): WorkflowBuilder<
-    With<
-      Types,
-      {
-        steps: Types['steps'] | Name
-        calls: Types['calls'] | Call<Handler, Types['current'], Received<Output>>
-        before: Types['current']
-        current: Received<Output>
-        first: First<Types, Name>
-      }
-    >
-  > {
+  ): WorkflowBuilder<WithStep<Types, Name, Handler, Received<Output>>> {
     const { maxAttempts, retry } = this.#head.settings
     const defaults = { maxAttempts, ...(retry === undefined ? {} : { retry }), priority: 50 }
     const call = checkCall(this.#where(name), handler, withoutOutput(options), defaults)
@@ -168,18 +162,7 @@ export class WorkflowBuilder<Types extends BuilderTypes = BuilderTypes> implemen
     name: NewName<Name, Types['steps']>,
     handler: Handler,
     options?: StepOptions & OutputOption<Output>,
-  ): WorkflowBuilder<
-    With<
-      Types,
-      {
-        steps: Types['steps'] | Name
-        calls: Types['calls'] | Call<Handler, Types['current'], Received<Output>>
-        before: Types['current']
-        current: Received<Output>
-        first: First<Types, Name>
-      }
-    >
-  > {
+  ): WorkflowBuilder<WithStep<Types, Name, Handler, Received<Output>>> {
     const given: unknown = name
     if (typeof given === 'function') {
       throw this.#invalid(undefined, 'the builder was awaited; call `build` and pass its result on')
@@ -189,7 +172,7 @@ export class WorkflowBuilder<Types extends BuilderTypes = BuilderTypes> implemen
 
   /**
    * How the step before it is undone: called when it has failed, or when the instance fails or is cancelled later and the
-   * step has completed, or may have had an effect all the same.
+   * step has completed, or may have had an effect.
    */
   onFailure<Name extends string, Handler extends string>(
     name: NewName<Name, Types['steps']>,
@@ -210,16 +193,11 @@ export class WorkflowBuilder<Types extends BuilderTypes = BuilderTypes> implemen
     return new WorkflowBuilder(this.#head, [...this.#path.slice(0, -1), { ...last, step: { ...last.step, onFailure } }])
   }
 
-  /** Several branches at once; goes on when all have ended, with the output of each under its first step's name. */
+  /** Several branches at once; continues when all have ended, with the output of each under its first step's name. */
   parallel<Name extends string, Branches extends readonly Branch<Types, Name>[]>(
     name: NewName<Name, Types['steps']>,
     ...branches: Branches
-  ): WorkflowBuilder<
-    With<
-      WithBranches<Types, Name, ReturnType<Branches[number]>>,
-      { before: Types['current']; current: Joined<ReturnType<Branches[number]>> }
-    >
-  > {
+  ): WorkflowBuilder<WithJoined<Types, Name, ReturnType<Branches[number]>>> {
     return this.#add({ name, type: 'parallel', branches: [] }, this.#branches(name, branches))
   }
 
@@ -227,12 +205,7 @@ export class WorkflowBuilder<Types extends BuilderTypes = BuilderTypes> implemen
   fork<Name extends string, Branches extends readonly Branch<Types, Name>[]>(
     name: NewName<Name, Types['steps']>,
     ...branches: Branches
-  ): WorkflowBuilder<
-    With<
-      WithBranches<Types, Name, ReturnType<Branches[number]>>,
-      { before: Types['current']; current: Joined<ReturnType<Branches[number]>> }
-    >
-  > {
+  ): WorkflowBuilder<WithJoined<Types, Name, ReturnType<Branches[number]>>> {
     return this.#add({ name, type: 'fork', branches: [] }, this.#branches(name, branches))
   }
 
@@ -265,9 +238,9 @@ export class WorkflowBuilder<Types extends BuilderTypes = BuilderTypes> implemen
   }
 
   /**
-   * Goes on where the condition is true of the input. It is a function over the fields of the input, or an expression as text (see
+   * Continues if the condition is true for the input. It is a function over the fields of the input, or an expression as text (see
    * `parseCondition`); a function is called once, here, and what it records is stored as text. Where the condition is false, the else
-   * branch is a side path that ends where it ends; without one, this branch (at top level: the instance) is complete.
+   * branch is a path of its own that does not rejoin; without one, this branch (at top level: the instance) is complete.
    *
    * @example
    * .condition('large', (order) => order.total.gt(1000).and(order.kind.ne('gift')), (b) => b.step('ship', 'ShipOrder'))
@@ -287,7 +260,7 @@ export class WorkflowBuilder<Types extends BuilderTypes = BuilderTypes> implemen
     return this.#add({ name, type: 'condition', expression }, [], otherwise[0])
   }
 
-  /** Waits until a person confirms or rejects. Confirmed, its own input goes on; rejected, the instance is aborted. */
+  /** Waits until a person confirms or rejects. Confirmed, its own input is passed on; rejected, the instance is aborted. */
   waitHumanConfirm<Name extends string>(
     name: NewName<Name, Types['steps']>,
     options?: { readonly metadata?: Metadata },
@@ -307,7 +280,7 @@ export class WorkflowBuilder<Types extends BuilderTypes = BuilderTypes> implemen
     return this.#add({ name, type: 'human', ...checkMetadata(where, given.metadata) })
   }
 
-  /** The definition as plain data; refuses what can never work, naming the step and the fix. */
+  /** The definition as plain data; refuses an invalid graph, naming the step and the fix. */
   build(): Workflow<{
     input: Types['input']
     result: EndOf<Types>

@@ -1,3 +1,6 @@
+// Stores and reads definitions, each once per program. Workers, starters and events ask it by object, by id or by name. A stored
+// version never changes: another graph under the same version must be refused.
+
 import type { Executor } from '../kernel/database/executor.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { definitionOf } from '../kernel/model/work.js'
@@ -12,18 +15,7 @@ export interface KnownDefinition {
   readonly definition: WorkflowDefinition
 }
 
-/** The stored definitions, each read or written once: a stored version never changes. */
-export interface Definitions {
-  /** Stores it unless it is there; refuses another graph under a version that is. */
-  store(definition: WorkflowDefinition): Promise<KnownDefinition>
-  /** Stores it again the next time: the database may have been restored to a state without it. */
-  forget(definition: WorkflowDefinition): void
-  byId(id: number): Promise<WorkflowDefinition>
-  /** `order-v2`, or the newest `order`. */
-  find(reference: string): Promise<KnownDefinition>
-  /** The shortest lease that a stored definition asks for. */
-  shortestLease(): Promise<number | null>
-}
+export type Definitions = ReturnType<typeof createDefinitions>
 
 interface Row {
   id: number
@@ -31,12 +23,13 @@ interface Row {
   body: unknown
 }
 
-export function createDefinitions(db: Executor): Definitions {
+/** The stored definitions, each read or written once: a stored version never changes. */
+export function createDefinitions(db: Executor) {
   const stored = new WeakMap<WorkflowDefinition, Promise<KnownDefinition>>()
   const known = new Map<number, KnownDefinition>()
 
   async function storeNow(given: WorkflowDefinition): Promise<KnownDefinition> {
-    // Anybody can put together what looks like a built workflow, and what is stored stays.
+    // A program can build an object that looks like a workflow, and a stored definition stays.
     const definition = loadWorkflow(JSON.parse(canonicalWorkflow(given)))
     const { name, version, lease = null } = definition
     const hash = workflowHash(definition)
@@ -64,27 +57,28 @@ export function createDefinitions(db: Executor): Definitions {
     known.get(id) ?? remember({ id, definition: loadWorkflow(body) })
 
   return {
-    store(definition) {
+    /** Stores it unless it is there; refuses another graph under a version that is. */
+    store(definition: WorkflowDefinition): Promise<KnownDefinition> {
       let storing = stored.get(definition)
       if (storing === undefined) {
         storing = storeNow(definition)
         stored.set(definition, storing)
-        // A database that was away must not be remembered as a definition that cannot be stored.
+        // An outage of the database must not be remembered as a definition that cannot be stored.
         storing.catch(() => stored.delete(definition))
       }
       return storing
     },
-    forget(definition) {
-      stored.delete(definition)
-    },
-    async byId(id) {
+    /** Stores it again the next time: the database may have been restored to a state without it. */
+    forget: (definition: WorkflowDefinition) => void stored.delete(definition),
+    async byId(id: number): Promise<WorkflowDefinition> {
       const before = known.get(id)
       if (before) return before.definition
       const [row] = await db.run<Row>(byIdStatement, [id])
       if (!row) throw new HoldfastError('HF_UNKNOWN_DEFINITION', definitionOf('workflows', `#${id}`))
       return toKnown(row).definition
     },
-    async find(reference) {
+    /** `order-v2`, or the newest `order`. */
+    async find(reference: string): Promise<KnownDefinition> {
       const { name, version = null } = workflowReference(reference)
       const [row] = await db.run<Row>(findStatement, [name, version])
       if (row) return toKnown(row)
@@ -96,7 +90,8 @@ export function createDefinitions(db: Executor): Definitions {
       const details = { ...definitionOf('workflows', name), ...(version === null ? {} : { version }) }
       throw new HoldfastError('HF_UNKNOWN_DEFINITION', nearest ? { ...details, nearest } : details)
     },
-    async shortestLease() {
+    /** The shortest lease that a stored definition asks for. */
+    async shortestLease(): Promise<number | null> {
       const [row] = await db.run<{ lease: number | null }>(leaseStatement)
       return row?.lease ?? null
     },

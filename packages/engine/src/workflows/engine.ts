@@ -14,7 +14,7 @@ import { reportDecision } from './report.js'
 
 export type WorkflowEngine = ReturnType<typeof createWorkflowEngine>
 
-/** A call on another machine is told within a second that it is to stop. */
+/** A call on another machine is aborted within a second. */
 const ABORT_POLL_MS = 500
 
 export function createWorkflowEngine({ db, codec, logger, metrics, reports }: Runtime) {

@@ -3,7 +3,7 @@
 
 import { HoldfastError } from '../kernel/errors.js'
 import type { Lease } from '../kernel/work/leases.js'
-import { type AttemptParts, type Called, createAttempt } from './attempt.js'
+import { type AttemptParts, attemptStep, type Called } from './attempt.js'
 import { inquiryBefore } from './decide/calls.js'
 import type { InstanceEvent } from './decide/instance-event.js'
 import { compensationOf } from './definition/definition.js'
@@ -13,10 +13,9 @@ import { applyQueuedDecision } from './queued-decision.js'
 import { StepCall } from './step-call.js'
 import { claimOf } from './store/stored-instance.js'
 
-/** A claimed step's way: ask whether it is to be called, call, report. What becomes of it the engine decides. */
+/** Executes a claimed step: decides first if the claim is not simply the next call, calls the handler, reports the outcome. */
 export function createStepExecutor(parts: AttemptParts) {
   const { definitions, events, handlers, aborts, logger, metrics, reports } = parts
-  const attempt = createAttempt(parts)
   const tellOfMissing = oncePer(60_000)
 
   return async function execute(item: ClaimedStep, lease: Lease<ClaimedStep>): Promise<void> {
@@ -34,7 +33,7 @@ export function createStepExecutor(parts: AttemptParts) {
     }
   }
 
-  /** A claim that is not simply the next call of a step is decided first: the call before it was lost, or it is not wanted. */
+  /** A claim that is not simply the next call of a step is decided first: an earlier call was lost, or the step is cancelled. */
   async function begin(item: ClaimedStep): Promise<Called | undefined> {
     const definition = await definitions.byId(item.definitionId)
     const step = definition.steps[item.number]
@@ -72,7 +71,7 @@ export function createStepExecutor(parts: AttemptParts) {
     }
     const began = performance.now()
     const leave = aborts.join(call)
-    const event = await attempt(call, called, handler).finally(leave)
+    const event = await attemptStep(parts, call, called, handler).finally(leave)
     call.ended = true
     const outcome = call.finished ? 'completed' : (event?.type ?? 'abandoned')
     const labels = { model: 'workflows', type: item.type, outcome }
@@ -88,7 +87,7 @@ export function createStepExecutor(parts: AttemptParts) {
   }
 }
 
-/** Whether it is time again to say something about a name. */
+/** Whether a name may be reported again. */
 function oncePer(milliseconds: number): (name: string) => boolean {
   const said = new Map<string, number>()
   return (name) => {

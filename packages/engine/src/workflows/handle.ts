@@ -1,3 +1,6 @@
+// The handle of one instance, by id or key: status, steps, events, result, and what operators do with it. `hf.workflow` and `hf.start`
+// return it. Making one costs no query. A handle with a workflow must never reach an instance of another one.
+
 import type { By } from '../kernel/audit/audit.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import { codedAsync } from '../kernel/database/coded.js'
@@ -39,8 +42,8 @@ export interface InstanceReference {
 }
 
 /**
- * One instance of a workflow. Made by `hf.start` and by `hf.workflow`. What an operator does takes who acts and why, and is
- * audited; what does not fit the status of the instance is refused with `HF_WRONG_STATUS` and changes nothing. Each such call
+ * One instance of a workflow. Made by `hf.start` and by `hf.workflow`. Operations take `{ actor, reason }` and are
+ * audited; an operation that the status does not allow is refused with `HF_WRONG_STATUS` and changes nothing. Each operation
  * ends within five seconds: `HF_BUSY` and `HF_DATABASE_UNAVAILABLE` say that it did not take effect and will not,
  * `HF_OUTCOME_UNKNOWN` that it may have.
  */
@@ -94,12 +97,12 @@ export class WorkflowHandle<Result = unknown, Humans extends string = string>
     })
   }
 
-  /** What it waits for, and when it will go on. */
+  /** What it waits for, and when it will continue. */
   why(): Promise<Why> {
     return this.#call('why', async () => findWhy(this.#parts.db, await this.#find()))
   }
 
-  /** The instance as text, or as Mermaid, with how far it has come. `renderText` and `renderMermaid` show definitions. */
+  /** The instance as text, or as Mermaid, with its progress. `renderText` and `renderMermaid` show definitions. */
   render(format: 'text' | 'mermaid' = 'text'): Promise<string> {
     return this.#call('render', async () => {
       const chosen = choiceOption('workflow.render', 'format', format, ['text', 'mermaid'])
@@ -113,7 +116,7 @@ export class WorkflowHandle<Result = unknown, Humans extends string = string>
   }
 
   /**
-   * Confirms or rejects a human step. Confirmed, the instance goes on at once; rejected, it is aborted.
+   * Confirms or rejects a human step. Confirmed, the instance continues at once; rejected, it is aborted.
    *
    * @example
    * await hf.workflow(Payout, 'P-1').decide('approve', 'confirm', { actor: 'ann', reason: 'checked the invoice' })
@@ -123,8 +126,8 @@ export class WorkflowHandle<Result = unknown, Humans extends string = string>
   }
 
   /**
-   * Lets an instance go on that waits for a person, or for the next attempt of a step. A step that failed for good, or a
-   * compensation that did, is called again with all its attempts, and what was frozen beside it goes on. A step that waits for its
+   * Retries an instance that waits for a person, or for the next attempt of a step. A step that failed for good, or a
+   * compensation that did, is called again with all its attempts, and what was frozen beside it continues. A step that waits for its
    * next attempt is due at once. Without `step`: all that failed for good, or, where nothing has, all that waits for an attempt.
    *
    * @example
@@ -135,8 +138,8 @@ export class WorkflowHandle<Result = unknown, Humans extends string = string>
   }
 
   /**
-   * Stops the instance, wherever its steps run, undoes what was done, and ends `CANCELLED`. With `compensate: false` nothing is undone
-   * and it ends `ABORTED`. Twice is the same as once.
+   * Cancels the instance, wherever its steps run, undoes what was done, and ends `CANCELLED`. With `compensate: false` nothing is undone
+   * and it ends `ABORTED`. A second call changes nothing.
    */
   cancel(by: By, options?: CancelOptions): Promise<void> {
     return this.#operate('cancel', async (on) => {
@@ -147,7 +150,7 @@ export class WorkflowHandle<Result = unknown, Humans extends string = string>
   }
 
   /**
-   * Says that a step which failed for good was done by other means and gave this output: the instance goes on with it. Of a
+   * Says that a step which failed for good was done by other means and gave this output: the instance continues with it. Of a
    * compensation that failed for good it says that the step is undone. `step` can be left out while only one step waits for a person.
    *
    * @example
@@ -157,7 +160,7 @@ export class WorkflowHandle<Result = unknown, Humans extends string = string>
     return this.#operate('complete', (on) => this.#parts.operations.complete(on, by, output, options))
   }
 
-  /** The instance is looked for within the transaction of the operation, so that it all ends in time. */
+  /** The instance is read within the transaction of the operation, so that everything ends in time. */
   #operate(operation: string, work: (on: OperatedInstance) => Promise<void>): Promise<void> {
     const on = { label: this.id, find: (executor: Executor) => this.#instance(executor) }
     return this.#call(operation, () => work(on))
@@ -189,7 +192,7 @@ export class WorkflowHandle<Result = unknown, Humans extends string = string>
   }
 }
 
-/** The handle of an instance that `hf.start` was asked for. */
+/** The handle that `hf.start` returns. */
 export class StartedWorkflow<Result = unknown, Humans extends string = string>
   extends WorkflowHandle<Result, Humans>
   implements Started

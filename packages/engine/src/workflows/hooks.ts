@@ -1,11 +1,12 @@
+// Hooks of plugins: called before a start and before a step, and told afterwards what was committed. `engine.ts` makes one set per
+// program; the client, the attempts and the committed events call it. A hook that hangs or throws must not stop a worker.
+
 import { callLimited } from '../kernel/calls/limited.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
-import { workOf } from '../kernel/model/work.js'
-import { describe } from '../kernel/validation/describe.js'
-import { invalidOption } from '../kernel/validation/invalid-option.js'
-import { checkOptions, durationOption } from '../kernel/validation/options.js'
+import { definitionOf } from '../kernel/model/work.js'
+import { checkOptions, durationOption, functionOption, textOption } from '../kernel/validation/options.js'
 import type { AppliedEvent } from './instance-events.js'
 import type { InstanceEnd } from './states.js'
 
@@ -26,16 +27,16 @@ interface HookedError {
 }
 
 /**
- * What a plugin hears of. `workflowStarting` and `stepStarting` are asked before: what they throw refuses the start
- * of an instance, or fails that attempt of a step. The others are told after it is committed, by the program that recorded
- * it: at most once, and not at all if that program dies in that moment. What must not be lost is a step of the workflow.
+ * Hooks of a plugin. `workflowStarting` and `stepStarting` are called before: an error that they throw refuses the start
+ * of an instance, or fails that attempt of a step. The others are called after the commit, by the program that recorded
+ * it: at most once, and not at all if that program dies at that moment. Make work that must not be lost a step of the workflow.
  */
 export interface WorkflowHooks {
-  /** Shown where it refuses something; `hook 1`, `hook 2` … unless given. */
+  /** Shown if it refuses something. Default: `hook 1`, `hook 2` and so on. */
   readonly name?: string
   /**
-   * How long a hook that is asked before may take: after that the start is refused, or the attempt of the step fails, and
-   * the program goes on. Default: 10 s.
+   * How long a hook that is called before may take: after that the start is refused, or the attempt of the step fails, and
+   * the program continues. Default: 10 s.
    */
   readonly timeout?: Duration
   workflowStarting?(workflow: HookedWorkflow & { readonly input: unknown }): void | Promise<void>
@@ -58,18 +59,7 @@ const HOOKS = [
   'stepFailed',
 ] as const satisfies readonly (keyof WorkflowHooks)[]
 
-export interface Hooks {
-  add(hooks: WorkflowHooks): () => void
-  readonly any: boolean
-  /** Asks all; throws HF_START_VETOED for the first that refuses. */
-  starting(workflow: HookedWorkflow & { readonly input: unknown }): Promise<void>
-  /** Asks all; what one throws is the attempt's failure. */
-  stepStarting(step: HookedStep & { readonly input: unknown }): Promise<void>
-  /** Tells what was committed; never throws. */
-  applied(event: AppliedEvent): void
-}
-
-export function createHooks(logger: Logger): Hooks {
+export function createHooks(logger: Logger) {
   const plugins = new Set<{ readonly name: string; readonly limitMs: number; readonly hooks: WorkflowHooks }>()
   let count = 0
 
@@ -84,7 +74,7 @@ export function createHooks(logger: Logger): Hooks {
   }
 
   return {
-    add(hooks) {
+    add(hooks: WorkflowHooks): () => void {
       const limitMs = check(hooks)
       count += 1
       const plugin = { name: hooks.name ?? `hook ${count}`, limitMs, hooks }
@@ -94,21 +84,29 @@ export function createHooks(logger: Logger): Hooks {
     get any() {
       return plugins.size > 0
     },
-    async starting(workflow) {
+    /** Calls all; throws HF_START_VETOED for the first that refuses. */
+    async starting(workflow: HookedWorkflow & { readonly input: unknown }): Promise<void> {
       for (const { name, limitMs, hooks } of plugins) {
         try {
           await within(limitMs, () => hooks.workflowStarting?.(workflow))
         } catch (error) {
           const problem = error instanceof Error ? error.message : String(error)
-          const details = { ...workOf('workflows', workflow.workflow, workflow.instanceId), hook: name, problem }
+          const details = {
+            ...definitionOf('workflows', workflow.workflow),
+            version: workflow.version,
+            hook: name,
+            problem,
+          }
           throw new HoldfastError('HF_START_VETOED', details, { cause: error })
         }
       }
     },
-    async stepStarting(step) {
+    /** Calls all; what one throws is the failure of the attempt. */
+    async stepStarting(step: HookedStep & { readonly input: unknown }): Promise<void> {
       for (const { limitMs, hooks } of plugins) await within(limitMs, () => hooks.stepStarting?.(step))
     },
-    applied({ definition, decision, state }) {
+    /** Tells them what was committed; never throws. */
+    applied({ definition, decision, state }: AppliedEvent): void {
       if (plugins.size === 0) return
       const workflow = { instanceId: state.id, workflow: definition.name, version: definition.version }
       for (const { type, step = '', status, attempts = 0, error } of decision.events) {
@@ -143,16 +141,10 @@ const within = (limitMs: number, code: () => void | Promise<void> | undefined) =
 /** The time limit of the hooks that are called before a step. */
 function check(hooks: WorkflowHooks): number {
   const given = checkOptions('workflows.use', hooks, HOOKS)
+  textOption('workflows.use', 'name', given.name, { default: undefined })
   for (const name of HOOKS) {
-    if (name === 'timeout') continue
-    const value = given[name]
-    const wanted = name === 'name' ? 'string' : 'function'
-    if (value === undefined || typeof value === wanted) continue
-    throw invalidOption(
-      'workflows.use',
-      name,
-      `must be a ${wanted === 'string' ? 'text' : wanted}, not ${describe(value)}`,
-    )
+    if (name !== 'name' && name !== 'timeout')
+      functionOption('workflows.use', name, given[name], { default: undefined })
   }
   return durationOption('workflows.use', 'timeout', given.timeout, { min: '1ms', max: '1d', default: '10s' })
 }

@@ -69,6 +69,24 @@ test('W-14 a start at a later moment calls nothing before it, by the clock of th
   expect(await bus.hf.workflow(id).get()).toMatchObject({ startAt: null })
 })
 
+test('U-02 W-14 a start with a delay calls nothing before it is over, by the clock of the database', async () => {
+  const flow = simple(named())
+  const { id } = await bus.hf.start(flow, null, { delay: '1h' })
+  const [many] = await bus.hf.startMany(flow, [{ input: null, delay: '2h' }])
+  const [row] = await bus.sql<{ inOneHour: Date }>(`select holdfast.now() + interval '1 hour' as "inOneHour"`)
+  const { status, startAt } = await bus.hf.workflow(id).get()
+  expect(status).toBe('PENDING')
+  expect(Math.abs(Number(startAt) - Number(row?.inOneHour))).toBeLessThan(60_000)
+  await bus.moveClock(3_600_000)
+  await see.until(id, 'COMPLETED')
+  expect(await bus.hf.workflow(many?.id ?? '').get()).toMatchObject({ status: 'PENDING' })
+  const both = { delay: '1h', startAt: new Date() } as const
+  await expect(bus.hf.start(flow, null, both)).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
+  await expect(bus.hf.start(flow, null, { attributes: {} } as never)).rejects.toMatchObject({
+    code: 'HF_UNKNOWN_OPTION',
+  })
+})
+
 test('K-15 W-14 a start in a transaction of the caller begins when it commits, and does not exist when it is rolled back', async () => {
   const name = named()
   const client = new pg.Client({ connectionString: bus.connectionString })

@@ -14,15 +14,15 @@ import type { InstanceEnd } from './states.js'
 export interface CleanUpOptions {
   /** How long ago they ended. */
   readonly olderThan: Duration
-  /** All terminal statuses unless given. */
+  /** Default: all terminal statuses. */
   readonly statuses?: readonly InstanceEnd[]
-  /** The most to remove at once: 1,000 unless given. Answered less than that, there are no more. */
+  /** How many to remove at most. If fewer were removed, there are no more. Default: 1,000. */
   readonly limit?: number
 }
 
 /** What operators set for the workflows of the whole installation. */
 export interface WorkflowSettings {
-  /** Points of priority per second that what waits gains, so that nothing starves; 0: none. Default: 0.5. */
+  /** Points of priority that a waiting step gains per second, so that none starves; 0: none. Default: 0.5. */
   readonly aging: number
 }
 
@@ -31,7 +31,7 @@ export interface WorkflowMaintenance {
   /** What operators set for the workflows of the installation. */
   settings(): Promise<WorkflowSettings>
   /**
-   * Changes that for the whole installation: what is queued from now on has it.
+   * Changes settings of the whole installation: they apply to steps that are queued from now on.
    *
    * @example
    * await hf.workflows.configure({ aging: 0.1 }, { actor: 'ann', reason: 'night run first' })

@@ -1,7 +1,7 @@
 import { HoldfastError } from '../kernel/errors.js'
 import { notFound, workOf } from '../kernel/model/work.js'
 
-/** The error of every call about an instance that is not there. */
+/** The error of every call about an instance that does not exist. */
 export const instanceNotFound = (id: string, workflow?: string) => notFound('workflows', workflow, id)
 
 /** The id or key is that of an instance of another workflow. */

@@ -15,11 +15,6 @@ import type { AppliedEvent } from './instance-events.js'
 import { instanceNotFound } from './not-found.js'
 import { stepVerbStatuses, verbStatuses } from './states.js'
 
-/**
- * What operators do with one instance; handles call it, with the id. Each operation is one transaction: the decision is made on the
- * state that it locks, so what was true when the operator looked at it need not be true any more.
- */
-
 export interface RetryOptions {
   /** The step, also where its compensation is meant. Default: all that failed for good. */
   readonly step?: string
@@ -27,7 +22,7 @@ export interface RetryOptions {
   readonly input?: unknown
   /**
    * A person found out that the call, whose outcome was unknown, was not done: it is made again. Without it a call that must not be
-   * repeated is inquired about first, and comes back with `OUTCOME_UNKNOWN` if that does not help. Default: false.
+   * repeated is inquired about first, and fails again with `OUTCOME_UNKNOWN` if that does not help. Default: false.
    */
   readonly notDone?: boolean
 }
@@ -43,19 +38,11 @@ export interface OperatedInstance {
   readonly find: (executor: Executor) => Promise<string>
 }
 
-export interface InstanceOperations {
-  decide(on: OperatedInstance, step: string, decision: HumanChoice, by: By): Promise<void>
-  retry(on: OperatedInstance, by: By, options?: RetryOptions): Promise<void>
-  cancel(on: OperatedInstance, by: By, compensate: boolean): Promise<void>
-  complete(on: OperatedInstance, by: By, output: unknown, options?: CompleteOptions): Promise<void>
-}
+export type InstanceOperations = ReturnType<typeof createInstanceOperations>
 
 type Requeue = Extract<InstanceEvent, { type: 'requeued' }>
 
-export function createInstanceOperations(
-  db: Database,
-  { codec, events }: Pick<WorkflowEngine, 'codec' | 'events'>,
-): InstanceOperations {
+export function createInstanceOperations(db: Database, { codec, events }: Pick<WorkflowEngine, 'codec' | 'events'>) {
   type Work = (tx: Executor, id: string) => Promise<AppliedEvent[]>
 
   async function operate(operation: string, { label, find }: OperatedInstance, work: Work): Promise<void> {
@@ -78,16 +65,16 @@ export function createInstanceOperations(
   }
 
   return {
-    async decide(on, step, choice, by) {
+    async decide(on: OperatedInstance, step: string, choice: HumanChoice, by: By): Promise<void> {
       const decision = choiceOption('workflow.decide', 'decision', choice, ['confirm', 'reject'])
       const actor = checkBy('workflow.decide', by)
       await apply('decide', on, { type: 'decided', step, decision, by: actor })
     },
-    async cancel(on, by, compensate) {
+    async cancel(on: OperatedInstance, by: By, compensate: boolean): Promise<void> {
       const actor = checkBy('workflow.cancel', by)
       await apply('cancel', on, { type: compensate ? 'cancel' : 'abort', by: actor })
     },
-    async retry(on, by, options) {
+    async retry(on: OperatedInstance, by: By, options?: RetryOptions): Promise<void> {
       const where = 'workflow.retry'
       const actor = checkBy(where, by)
       const given = checkOptions(where, options, ['step', 'input', 'notDone'])
@@ -113,7 +100,7 @@ export function createInstanceOperations(
         return []
       })
     },
-    async complete(on, by, output, options) {
+    async complete(on: OperatedInstance, by: By, output: unknown, options?: CompleteOptions): Promise<void> {
       const where = 'workflow.complete'
       const actor = checkBy(where, by)
       const given = checkOptions(where, options, ['step'])
@@ -131,7 +118,7 @@ export function createInstanceOperations(
 const stepOption = (where: string, step: unknown): string | undefined =>
   step === undefined ? undefined : textOption(where, 'step', step, { max: 200 })
 
-/** What is said of one call must not be taken for what is known of another. */
+/** What an operator says about one call must not be applied to another. */
 function oneOf(where: string, failed: readonly string[]): string {
   const [step = '', ...others] = failed
   if (others.length === 0) return step

@@ -10,7 +10,7 @@ import type { HandlersFor, Workflow, WorkflowTypes } from './typed.js'
 
 type OutputOf<Schema extends StandardSchemaV1> = StandardSchemaV1.InferOutput<Schema>
 
-/** Registering the handlers of steps and compensations, by the names that workflows use; in whatever service has them. */
+/** Registers handlers of steps and compensations, by the names that workflows use. */
 export interface HandleSteps {
   /**
    * Registers the handler of steps and compensations. With `inquire` a call that must not be repeated (`nonIdempotent`) can be

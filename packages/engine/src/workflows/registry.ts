@@ -24,7 +24,7 @@ export type StepHandlers = Registry<RegisteredStepHandler>
 
 export const createStepHandlers = (): StepHandlers => createRegistry('workflows', { named: ({ type }) => ({ type }) })
 
-/** Checks a handler and what it comes with, and registers it. */
+/** Checks a handler and its options, and registers it. */
 export function addStepHandler(
   handlers: StepHandlers,
   name: string,

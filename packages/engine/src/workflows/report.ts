@@ -31,7 +31,7 @@ export function reportDecision(reports: Reports, { definition, decision, state, 
   }
 }
 
-/** Nobody knows whether it was done, nothing undoes it, and no dead letter waits for anybody: only the log can tell of it. */
+/** A call of unknown outcome that nothing undoes and that is no dead letter: only the log shows it. */
 function isLeftUnknown(
   { step, error }: WorkflowEvent,
   { steps }: WorkflowDefinition,

@@ -1,3 +1,6 @@
+// The steps of workflows as a source of work for the loop: claim, extend, release, expire. A step that was released without a call must
+// be as if it had not been claimed.
+
 import type { Executor } from '../kernel/database/executor.js'
 import { lossesOf } from '../kernel/work/losses.js'
 import type { LeaseRef, WorkSource } from '../kernel/work/source.js'
@@ -8,7 +11,7 @@ interface StepSourceOptions {
   readonly worker: string
   readonly handlers: () => readonly string[]
   readonly leaseMs: number
-  /** Claimed, never called, and called off meanwhile: it is not queued again. */
+  /** Claimed, not called, and cancelled meanwhile: it is not queued again. */
   readonly calledOff: (step: CalledOff) => Promise<void>
 }
 

@@ -1,5 +1,7 @@
+// The statuses and events of instances and steps, and which are final. Pure words: everything in workflows may import them.
+
 /**
- * An instance's life. Terminal statuses never change. `decide` is the only place where these arrows are walked.
+ * The states of an instance. Terminal statuses never change. `decide` is the only place that changes them.
  *
  * ```mermaid
  * stateDiagram-v2
@@ -60,7 +62,7 @@ export const stepVerbStatuses = {
 } as const
 
 /**
- * A step's life. A step that has not been reached has no record. Joins are `PENDING` while they wait, forks that are their
+ * The states of a step. A step that has not been reached has no record. Joins are `PENDING` while they wait, forks that are their
  * own join `RUNNING`; conditions, forks, joins and save points are decided on the way and never queued.
  *
  * ```mermaid
@@ -77,10 +79,10 @@ export const stepVerbStatuses = {
  *     PENDING --> PAUSED: frozen
  *     PENDING --> COMPLETED: a join fires
  *     PENDING --> FAILED: every branch of an `any` join failed
- *     PAUSED --> PENDING: requeued, or thawed
- *     PAUSED --> RUNNING: thawed (parallel)
- *     PAUSED --> WAITING_DECISION: thawed (human)
- *     PAUSED --> COMPLETED: thawed (condition, fork, join, save point); a person says that it was done
+ *     PAUSED --> PENDING: requeued, or unfrozen
+ *     PAUSED --> RUNNING: unfrozen (parallel)
+ *     PAUSED --> WAITING_DECISION: unfrozen (human)
+ *     PAUSED --> COMPLETED: unfrozen (condition, fork, join, save point); a person says that it was done
  *     PAUSED --> FAILED: if it had failed for good: cancel, abort, lost to another branch
  *     WAITING_DECISION --> CONFIRMED: a person confirms
  *     WAITING_DECISION --> REJECTED: a person rejects
@@ -88,8 +90,8 @@ export const stepVerbStatuses = {
  *     RUNNING --> SKIPPED: cancel, abort, lost to another branch; failure, where it was not called yet
  *     PAUSED --> SKIPPED: cancel, abort, lost to another branch
  *     WAITING_DECISION --> SKIPPED: failure, cancel, abort, lost to another branch
- *     SKIPPED --> COMPLETED: its handler returned all the same
- *     SKIPPED --> COMPENSATING: its turn in the rollback, where it was called and nobody knows what it did
+ *     SKIPPED --> COMPLETED: its handler returned anyway
+ *     SKIPPED --> COMPENSATING: its turn in the rollback, if it was called and its outcome is unknown
  *     SKIPPED --> ROLLED_BACK: the same, and it has no compensation
  *     COMPLETED --> COMPENSATING: its turn in the rollback
  *     CONFIRMED --> COMPENSATING: its turn in the rollback

@@ -3,16 +3,16 @@ import { HoldfastError } from '../kernel/errors.js'
 import type { Lease } from '../kernel/work/leases.js'
 import type { ClaimedStep } from './queries/claim-steps.js'
 
-/** Nobody knows what the call did: its handler was told to stop, and neither ended nor failed. */
+/** The outcome of the call is unknown: its handler was told to stop, and neither returned nor threw. */
 export const ABANDONED = Symbol('abandoned')
 
 /** One call of a handler, while it runs: its signal, its end, and what may end it before its time. */
 export class StepCall {
   readonly item: ClaimedStep
   readonly lease: Lease<ClaimedStep>
-  /** How long the handler is waited for when it was told to stop. */
+  /** How long the handler is awaited after it was told to stop. */
   readonly #graceMs: number
-  /** What becomes of it is decided; whatever its handler still does comes too late. */
+  /** The end of the attempt is decided; what its handler still does has no effect. */
   ended = false
   /** Completed by its own transaction. */
   finished = false
@@ -31,7 +31,7 @@ export class StepCall {
     this.#graceMs = graceMs
   }
 
-  /** The code's own end, or what comes before it: its time is up, or it was aborted and ignores its signal. */
+  /** The code's own end, or what comes before it: its time limit, or an abort that it ignores. */
   async outcome<T>(code: (over: LazySignal) => Promise<T>, limitMs: number): Promise<T | typeof ABANDONED> {
     const abandoned = new Promise<typeof ABANDONED>((resolve) => {
       this.#abandon = () => resolve(ABANDONED)
@@ -53,7 +53,7 @@ export class StepCall {
     }
   }
 
-  /** The instance does not want it any more. It may end in its own way for a while. */
+  /** The instance no longer needs it. The handler has a while to end by itself. */
   abort(reason: Error): void {
     if (this.#reason || this.ended) return
     this.#reason = reason

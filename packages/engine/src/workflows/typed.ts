@@ -1,10 +1,8 @@
+// The types that the builder carries along: what each step receives and returns, and what handlers and starters must therefore give.
+// Nothing of it exists at run time, where a workflow is plain data. `define.ts`, `registering.ts` and `client.ts` use them.
+
 import type { StepHandler } from './context.js'
 import type { JoinStrategy, WorkflowDefinition } from './definition/definition.js'
-
-/**
- * What the compiler knows of a workflow: the builder adds to it with every step. None of it is there at run time, where a workflow
- * is plain data.
- */
 
 /** A call that a workflow makes. `undone` is what a compensation finds in `ctx.output`: the output of the step that it undoes. */
 interface CallType {
@@ -21,12 +19,12 @@ export interface Call<Handler extends string, Input, Output, Undone = unknown> {
   readonly undone: Undone
 }
 
-/** What is known of the part that was built so far. */
+/** The types of the part that was built so far. */
 export interface BuilderTypes {
   readonly steps: string
   readonly calls: CallType
   readonly humans: string
-  /** What a start is given. */
+  /** The input of a start. */
   readonly input: unknown
   /** What the next step is given, and what the step before it was given. */
   readonly current: unknown
@@ -81,6 +79,24 @@ export type WithBranches<Types extends BuilderTypes, Name extends string, Branch
     humans: Types['humans'] | TypesOf<Branch>['humans']
     first: First<Types, Name>
   }
+>
+
+/** What a step adds that a handler does. */
+export type WithStep<Types extends BuilderTypes, Name extends string, Handler extends string, Output> = With<
+  Types,
+  {
+    steps: Types['steps'] | Name
+    calls: Types['calls'] | Call<Handler, Types['current'], Output>
+    before: Types['current']
+    current: Output
+    first: First<Types, Name>
+  }
+>
+
+/** What branches add whose outputs the next step is given. */
+export type WithJoined<Types extends BuilderTypes, Name extends string, Branch> = With<
+  WithBranches<Types, Name, Branch>,
+  { before: Types['current']; current: Joined<Branch> }
 >
 
 /** What is known of a built workflow. */

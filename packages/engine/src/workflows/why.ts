@@ -1,3 +1,5 @@
+// Says why an instance does not continue, from its active and failed steps. Pure; `queries/find-why.ts` reads what it needs.
+
 import type { Why } from '../kernel/model/why.js'
 import { missingWorker, PAUSED } from '../kernel/results/presence.js'
 import { type InstanceStatus, instanceHasEnded } from './states.js'
@@ -10,7 +12,7 @@ export interface ActiveStep {
   readonly compensates: boolean
   /** Calls so far. */
   readonly attempts: number
-  /** Since when it could go on, or since when it waits for a decision. */
+  /** Since when it could continue, or since when it waits for a decision. */
   readonly since: Date
   /** When it is due; while a worker has it, when the lease ends. Null while it is paused. */
   readonly dueAt: Date | null
@@ -40,7 +42,7 @@ export interface WhyInput {
 /** Where several steps are active, the first of these that one of them has is the reason of the instance. */
 const ORDER = ['needsPerson', 'running', 'paused', 'noWorker', 'queued', 'notDue', 'waiting'] as const
 
-/** Why an instance does not go on, or that it has ended: a sentence for each step that is active, the reason's first. */
+/** Why an instance does not continue, or that it has ended: a sentence for each step that is active, the reason's first. */
 export function whyOf({ status, endedAt, error, active, failed }: WhyInput): Why {
   const found = [...failed.map(needsPerson), ...active.map(whyOfStep)]
   const sorted = found.toSorted((a, b) => place(a) - place(b))

@@ -1,3 +1,6 @@
+// What a worker does for workflows: stores the registered definitions, then runs the loop that claims and calls steps. `worker.ts` of
+// the engine calls it. A step must never be called before its definition is stored.
+
 import type { Chores } from '../kernel/chores/chores.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
@@ -49,7 +52,7 @@ export function workflowWork(runtime: Runtime, engine: WorkflowEngine, worker: W
   }
 }
 
-/** It was never called, so it has no effect that anybody would have to undo. */
+/** It was never called, so it has no effect to undo. */
 async function reportCalledOff({ definitions, events }: WorkflowEngine, it: CalledOff): Promise<void> {
   const { steps } = await definitions.byId(it.definition_id)
   const step = steps[it.number]?.name ?? ''
@@ -87,7 +90,7 @@ function subscribe(engine: WorkflowEngine, listener: Listener | undefined, wake:
   }
 }
 
-/** Tells, once a minute, which handlers steps wait for and no worker has. */
+/** Reports, once a minute, handlers that steps wait for and that no worker has. */
 export function workflowChores({ logger, metrics }: { logger: Logger; metrics: Metrics }): Chores {
   let missed = new Set<string>()
   return {

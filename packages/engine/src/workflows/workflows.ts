@@ -1,3 +1,6 @@
+// The namespace `hf.workflows`: lists, definitions and open decisions, hooks and handlers. Only reads, apart from the registrations of
+// this program; what changes instances is in `handle.ts` and `client.ts`.
+
 import type { Database } from '../kernel/database/database.js'
 import { parseId } from '../kernel/ids/id.js'
 import { type Page, readCursor, toPage } from '../kernel/model/page.js'
@@ -31,12 +34,12 @@ export interface WorkflowListFilter extends InstanceFilter {
 
 /** Declared saga graphs: their handlers and hooks, lists of instances, and what people have to do. */
 export interface Workflows extends WorkflowMaintenance {
-  /** Takes a handler away: its steps are left to workers that have it. Returns whether it was there. */
+  /** Removes a handler: its steps are left to workers that have it. Returns whether it was registered. */
   removeHandler(name: string): boolean
   /** Adds hooks. Returns a function that removes them. */
   use(hooks: WorkflowHooks): () => void
   /**
-   * The instances that fit, newest first, a page at a time.
+   * The instances that match, newest first, in pages.
    *
    * @example
    * const { items, cursor } = await hf.workflows.list({ domain: 'shop', status: 'DLQ' })
@@ -46,7 +49,7 @@ export interface Workflows extends WorkflowMaintenance {
   count(filter?: InstanceFilter): Promise<number>
   /** The workflows that the installation knows, by name and version. */
   definitions(): Promise<KnownWorkflow[]>
-  /** What people have to decide, and have decided. */
+  /** Decisions that people have to make, and have made. */
   readonly decisions: {
     waiting(filter?: {
       readonly domain?: string

@@ -15,8 +15,8 @@ export interface CrashReport {
 }
 
 /**
- * Kills your code wherever it can be killed, and checks that the end is always as it must be. It is run once straight,
- * to learn its points; then once per point, killed there and gone on with by another worker. An error names the seed
+ * Kills your code at every point where it can be killed, and checks the invariant each time. It runs once without a kill,
+ * to find these points, and then once per point: killed there, and continued by another worker. An error names the seed
  * that reruns exactly the run that failed.
  *
  * @example
@@ -60,7 +60,7 @@ async function everywhere<World, Subject>(
   if (seeds.length === 0)
     throw new Error('crashTest: there is nothing to kill: `start` has made no work that runs here')
   const orders = Array.from({ length: options.seeds ?? 1 }, (_, place) => place + 1)
-  // What comes early need not be waited for: every order passes other points.
+  // Early responses need no wait, so every order passes other points.
   for (const order of options.respond ? orders : []) {
     const { passed } = await checkedRun(options, template, { order, kill: undefined })
     seeds.push(...killPointsOf(passed, polls, killAt).map((kill) => ({ order, kill })))
@@ -91,7 +91,7 @@ async function checkedRun<World, Subject>(
   template: TestDatabase,
   seed: RunSeed,
 ): Promise<RunEnd> {
-  // How many responses there are is known when there is a subject; the message tells their order all the same.
+  // The number of responses is known only once the work has started; the message shows their order anyway.
   let responses = 0
   const { respond } = options
   const counting: typeof options = respond

@@ -6,11 +6,11 @@ export interface DeliveryPlan {
   readonly early: readonly number[]
   /** One whenever nothing is due. */
   readonly during: readonly number[]
-  /** Once more, when all is over. */
+  /** Once more, after the end. */
   readonly late: readonly number[]
 }
 
-/** Order 0 is as it should be: each once, in order. Any other brings each three times: twice in any order, and late. */
+/** Order 0 is the right one: each once, in order. Any other delivers each three times: twice in any order, and late. */
 export function planDeliveries(responses: number, order: number): DeliveryPlan {
   const all = Array.from({ length: responses }, (_, place) => place)
   if (order === 0) return { early: [], during: all, late: [] }

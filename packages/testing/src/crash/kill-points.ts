@@ -7,11 +7,11 @@ export interface KillPoint {
 /** Every fault point, or those of statements that record something: before and after each step is on record. */
 export type KillAt = 'every-step' | 'every-statement'
 
-/** What is sent as often as time allows is worth two kills. */
+/** A statement that is repeated as often as time allows gets two kills. */
 const POLLS = 2
 
 /**
- * The points at which to kill, from those that a run has passed. What an idle worker passes too is a poll, whatever
+ * The points at which to kill, from those that a run has passed. A point that an idle worker passes too is a poll, whatever
  * model it is of: it records nothing.
  */
 export function killPointsOf(passed: readonly string[], polls: ReadonlySet<string>, killAt: KillAt): KillPoint[] {
@@ -26,7 +26,7 @@ export function killPointsOf(passed: readonly string[], polls: ReadonlySet<strin
   return found
 }
 
-/** So many of them, from the first to the last, evenly spread. */
+/** The given number of them, from the first to the last, evenly spread. */
 export function spread<T>(all: readonly T[], most = all.length): readonly T[] {
   if (most >= all.length) return all
   const step = most > 1 ? (all.length - 1) / (most - 1) : 0
@@ -40,7 +40,7 @@ const isKits = (point: string) => / clock\./.test(point)
 
 /**
  * One run of a crash test: in which order the responses come (0: as given), where the worker is killed, and whether the
- * execution is cancelled before another one goes on with it.
+ * execution is cancelled before another worker continues it.
  */
 export interface RunSeed {
   readonly order: number

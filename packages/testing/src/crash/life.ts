@@ -15,14 +15,14 @@ const CONCURRENCY = 4
 export interface Life {
   /** Through which processes are started; `client` means that its own worker does not start any. */
   readonly starter: Holdfast | 'client'
-  /** Runs work that belongs to it: once it is dead, that goes no further. */
+  /** Runs work that belongs to it: once it is dead, that work stops at its next fault point. */
   within<T>(work: () => T): T
   /** Resolves when it is killed. */
   readonly died: Promise<void>
   /** The fault points it has passed. */
   points(): readonly string[]
   drain(options?: DrainOptions): Promise<unknown>
-  /** Ends it, or clears away what is left of it. */
+  /** Ends it, or removes what is left of it. */
   end(): Promise<void>
 }
 
@@ -35,7 +35,7 @@ export interface Birth {
 }
 
 /**
- * A worker within this process. Killed, it stops dead: nobody in it who passes any fault point ever gets on, and its
+ * A worker within this process. Once killed, none of its code gets past another fault point, and its
  * connections are cut, as the system cuts those of a process that was killed.
  */
 export async function liveHere({ connectionString, name, kill, furnish }: Birth): Promise<Life> {

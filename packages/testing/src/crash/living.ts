@@ -2,8 +2,8 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Faults } from '../harness/faults.js'
 
 /**
- * Which worker of a crash test the code that runs belongs to. A worker that was "killed" within this process stops dead at
- * its next fault point; fake services ask here whether their caller is dead, so that a dead one has no more effects.
+ * The worker of a crash test that the running code belongs to. A worker that was "killed" within this process stops at
+ * its next fault point; fake services check here whether their caller is dead, so that a dead one has no more effects.
  */
 export interface Living {
   readonly faults: Faults
@@ -19,7 +19,7 @@ export function livingIn<T>(life: Living, work: () => T): T {
 
 const never = new Promise<never>(() => undefined)
 
-/** Passes a fault point of the life that runs this; of a dead one nobody gets past it. Outside of any life it is nothing. */
+/** Passes a fault point of the worker that runs this; code of a dead worker never gets past it. Outside of a worker it does nothing. */
 export async function passPoint(point: string): Promise<void> {
   const life = living.getStore()
   if (!life) return

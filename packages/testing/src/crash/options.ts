@@ -5,11 +5,11 @@ import type { KillAt } from './kill-points.js'
 
 /** How a run has ended, for the invariant. */
 export interface CrashEnd<World, Subject> {
-  /** The installation after the run; its `drain` runs no more than there is. */
+  /** The installation after the run. */
   readonly kit: TestKit
   readonly hf: Holdfast
   readonly sql: Sql
-  /** What `start` answered. */
+  /** What `start` returned. */
   readonly subject: Subject
   readonly world: World
   /** Whether a worker was killed in this run. */
@@ -27,31 +27,31 @@ export interface CrashTestOptions<World, Subject> {
   readonly setup?: (hf: Holdfast, world: World) => void
   /** Your own tables: SQL that is run once, before all runs. */
   readonly prepare?: string
-  /** Starts what is tested. Killed in between, it is called again: give it a key or an id, as you do in production. */
+  /** Starts the tested work. After a kill it is called again: pass a key or an id, as you do in production. */
   readonly start: (hf: Holdfast, world: World) => Promise<Subject>
   /**
-   * Cancels it. Given, every kill is tried twice: gone on with, and cancelled before another worker goes on. One that has
-   * ended by then refuses it, which is fine.
+   * Cancels the work. If given, every kill is tried twice: continued, and cancelled before another worker continues. Work that has
+   * ended by then refuses the cancel, which is expected.
    */
   readonly cancel?: (hf: Holdfast, subject: Subject, world: World) => Promise<unknown>
-  /** What comes from outside, in order: each is delivered twice, out of order, early and late. Give it a `responseId`. */
+  /** Responses from outside, in order: each is delivered twice, out of order, early and late. Pass a `responseId`. */
   readonly respond?: (hf: Holdfast, subject: Subject, world: World) => readonly (() => Promise<unknown>)[]
-  /** Throws when the end is not as it must be, whatever happened on the way. */
+  /** Throws if the end is wrong, whatever happened before. */
   readonly invariant: (end: CrashEnd<World, Subject>) => unknown
   /**
    * Before and after everything that is recorded and every call of your code (`every-step`, default), or between any two
    * statements.
    */
   readonly killAt?: KillAt
-  /** The most kills to try, spread evenly from the first point to the last; all of them unless given. */
+  /** How many kills to try at most, spread evenly from the first point to the last. Default: all. */
   readonly kills?: number
-  /** In how many mixed orders the responses come, besides the right one; 1 unless given. */
+  /** In how many random orders the responses come, besides the right one. Default: 1. */
   readonly seeds?: number
   /** Reruns exactly one run: the seed that a failing one has printed. */
   readonly seed?: string
   /** A built file that calls `crashWorker`: workers are processes of their own, ended by SIGKILL. */
   readonly worker?: URL
-  /** How many runs go on at once, 4 unless given. */
+  /** How many runs go on at once. Default: 4. */
   readonly lanes?: number
   /** How long each drain of a run may take. Default: 60 s. */
   readonly timeout?: Duration

@@ -19,7 +19,7 @@ export interface RunEnd {
   readonly passed: readonly string[]
 }
 
-/** One run on a database of its own: started, killed where the seed says, gone on with, answered, drained and checked. */
+/** One run on a database of its own: started, killed where the seed says, continued, responded to, drained and checked. */
 export async function runOnce<World, Subject>(
   options: CrashTestOptions<World, Subject>,
   template: TestDatabase,
@@ -52,7 +52,7 @@ async function runOn<World, Subject>(
   let cancelled = false
   const cancel = async () => {
     due = cancels
-    // Killed while it started, it is known only when it is started again; nothing goes on with it before that.
+    // If it was killed during its start, its id is known only after the next start; nothing continues before that.
     if (!due || cancelled || subject === undefined) return
     cancelled = true
     await refusable(async () => options.cancel?.(client.hf, subject as Subject, world))
@@ -65,7 +65,7 @@ async function runOn<World, Subject>(
     { client, kill, cancel, patience: { timeout: options.timeout ?? '60s' } },
   )
   try {
-    // The straight run tells what is passed also when there is nothing to do.
+    // The run without a kill shows which points are passed also when there is nothing to do.
     if (order === 0 && !kill) await line.drain()
     const idle = [...line.points()]
     const started = await line.start((hf) => options.start(hf, world))
@@ -99,7 +99,7 @@ function furnishKit<World, Subject>(hf: Holdfast, options: CrashTestOptions<Worl
   options.setup?.(hf, world)
 }
 
-/** What an operator does may come too late. */
+/** An operation may come too late. */
 async function refusable(work: () => Promise<unknown>): Promise<void> {
   try {
     await work()
@@ -108,18 +108,18 @@ async function refusable(work: () => Promise<unknown>): Promise<void> {
   }
 }
 
-/** Unlike any other: workers and connections are known by it. */
+/** A unique name: workers and connections are identified by it. */
 const named = (role: string) => `${role} ${randomUUID()}`
 
 interface LineOptions {
   readonly client: TestKit
   readonly kill: KillPoint | undefined
-  /** What is done before an heir goes on. */
+  /** What is done before the next worker continues. */
   readonly cancel: () => Promise<void>
   readonly patience: DrainOptions
 }
 
-/** A worker and, when it is killed, its heir, who goes on when the leases of the dead are over. */
+/** A worker and, when it is killed, the next worker, which continues when the leases of the dead one are over. */
 async function createLine(
   begin: (name: string, kill: KillPoint | undefined) => Promise<Life>,
   { client, kill, cancel, patience }: LineOptions,
@@ -127,7 +127,7 @@ async function createLine(
   let deaths = 0
   let life = await begin(named('victim'), kill)
 
-  /** Does it with the living worker; again with its successor, if it dies meanwhile. */
+  /** Does it with the live worker; again with the next one, if it dies meanwhile. */
   async function survive<T>(work: (living: Life) => Promise<T>): Promise<T> {
     const outcome = await Promise.race([work(life).then((done) => ({ done })), life.died.then(() => undefined)])
     if (outcome) return outcome.done

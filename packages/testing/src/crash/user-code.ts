@@ -1,9 +1,10 @@
 import type { Holdfast, ProcessDefinition } from 'holdfast'
+import { withExecute } from 'holdfast/internal'
 import { passPoint } from './living.js'
 
 /**
  * An installation in which every piece of user code that calls the outside has fault points around it: `before call charge`,
- * and `after call charge`, when its effect has taken place and nobody has heard of it yet. So a worker is killed in the middle
+ * and `after call charge`, when its effect has taken place and is not recorded yet. So a worker is killed in the middle
  * of calls too, and not only between statements of ours.
  */
 export function withCallPoints(hf: Holdfast): Holdfast {
@@ -14,8 +15,8 @@ export function withCallPoints(hf: Holdfast): Holdfast {
   return {
     ...hf,
     register(definition) {
-      if (!isProcess(definition)) return hf.register(definition)
-      const pointed = { ...definition, execute: executeWithPoints(definition.execute) }
+      const pointed = withExecute(definition, executeWithPoints)
+      if (!pointed) return hf.register(definition)
       known.set(definition.name, pointed)
       hf.register(pointed as never)
     },
@@ -31,11 +32,7 @@ export function withCallPoints(hf: Holdfast): Holdfast {
 }
 
 type AnyCode = (...args: unknown[]) => unknown
-type Execute = ProcessDefinition['execute']
-
-function isProcess(definition: object): definition is ProcessDefinition {
-  return 'execute' in definition && typeof definition.execute === 'function' && 'stateSchema' in definition
-}
+type Execute = Parameters<Parameters<typeof withExecute>[1]>[0]
 
 function around(name: string, code: AnyCode): AnyCode {
   return async (...args) => {

@@ -1,6 +1,6 @@
 /**
  * A simulated service whose effects are counted: a bank that pays and then resets the connection. It keeps every effect and
- * every undo, whatever becomes of the workers that called it, so that a test can check the one law of durable work:
+ * every undo, also if the workers that called it die, so that a test can check the one rule of durable work:
  * every effect is either kept by an execution that completed, or undone exactly once.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -21,7 +21,7 @@ export interface EffectCall {
 }
 
 export interface PerformOptions extends EffectCall {
-  /** The service does not recognise repetitions: a second call is a second effect (`atMostOnce`, `nonIdempotent`). */
+  /** The service does not recognise a repeated call: a second call is a second effect (`atMostOnce`, `nonIdempotent`). */
   readonly once?: boolean
 }
 
@@ -31,9 +31,9 @@ export interface Receipt {
 
 /** A simulated service. */
 export interface Effects {
-  /** Has its effect, and returns, or does not. */
+  /** Makes a call: it has its effect and returns, unless a fault prevents that. */
   perform(call: PerformOptions): Promise<Receipt>
-  /** Undoes the effect; where there was none, nothing. The same idempotency key again is the same undo. */
+  /** Undoes the effect, if there was one. The same idempotency key again is the same undo. */
   undo(call: EffectCall): Promise<void>
   /** Whether the effect took place: what `inquire` of a step returns. */
   inquire(call: Pick<EffectCall, 'execution' | 'name'>): Promise<{ readonly done: Receipt } | 'notDone'>
@@ -42,11 +42,11 @@ export interface Effects {
 }
 
 export interface EffectsOptions {
-  /** Which calls go wrong follows from it; 1 unless given. */
+  /** Decides which calls meet a fault. Default: 1. */
   readonly seed?: Seed
-  /** How often they do so, in per cent, or which call meets which fault. Unless given all goes well. */
+  /** How often faults occur, in per cent, or which call meets which fault. Default: no faults. */
   readonly faults?: FaultShares | ChooseFault
-  /** In the test's own process unless given. */
+  /** Default: in the test's own process. */
   readonly store?: EffectStore
 }
 
@@ -85,7 +85,7 @@ export function createEffects({ seed = 1, faults = {}, store = effectsInMemory()
     const fault = nextFault({ execution, name, idempotencyKey }, false)
     await passPoint(`before effect ${name}`)
     await note('called')
-    // What it has done already under this key it confirms, and never refuses.
+    // A call under a key that it has executed already is confirmed, and never refused.
     const known = !once && (await wasMade({ execution, name }, idempotencyKey))
     if (fault === 'refused' && !known) {
       await note('refused')
@@ -125,7 +125,7 @@ export function createEffects({ seed = 1, faults = {}, store = effectsInMemory()
   }
 }
 
-/** Resolves with what the caller's patience ended with; a caller without a signal has none. */
+/** Resolves with the reason of the caller's signal; a caller without a signal waits for ever. */
 async function givenUp(signal: AbortSignal | undefined): Promise<unknown> {
   if (!signal) return new Error('read ECONNRESET')
   if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))

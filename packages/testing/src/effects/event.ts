@@ -7,8 +7,8 @@ export interface EffectEvent {
   /** Which call of the execution: the name of its step. */
   readonly name: string
   /**
-   * `called`, `made` (the effect), `refused` (said so, no effect), `answered` (the caller was told of the effect),
-   * `inquired` (the answer was `notDone`) and `undone`.
+   * `called`, `made` (the effect), `refused` (no effect), `answered` (the caller got the response),
+   * `inquired` (the result was `notDone`) and `undone`.
    */
   readonly what: 'called' | 'made' | 'refused' | 'answered' | 'inquired' | 'undone'
   readonly idempotencyKey: string
@@ -23,7 +23,7 @@ export interface EffectStore {
   read(of?: Pick<EffectEvent, 'execution' | 'name'>): Promise<readonly EffectEvent[]>
 }
 
-/** In the test's own process: for workers within it, which is what `crashTest` and `faultTest` have unless told otherwise. */
+/** In the test's own process, for workers within it, which is the default of `crashTest` and `faultTest`. */
 export function effectsInMemory(): EffectStore {
   const all: EffectEvent[] = []
   const byCall = new Map<string, EffectEvent[]>()
@@ -38,7 +38,7 @@ export function effectsInMemory(): EffectStore {
   }
 }
 
-/** Give it to `prepare` where events are kept in the database. */
+/** Pass it to `prepare` if events are kept in the database. */
 export const effectTable = `
   create table simulated_effect (
     number bigint generated always as identity primary key,

@@ -2,7 +2,7 @@ import type { Sql } from '../kit/sql.js'
 import type { Effects } from './effects.js'
 import { describeFinding, type EffectEnd, effectFindings } from './law.js'
 
-/** Where an execution stands, in whichever model it is. */
+/** The status of an execution of any model. */
 export interface Standing {
   readonly status: string
   readonly code: string | null
@@ -22,7 +22,7 @@ const ENDS: Readonly<Record<string, EffectEnd>> = {
 }
 
 export interface ExpectEffectsOptions {
-  /** For executions or calls where the status does not say it: an aborted workflow, what lies before a save point. */
+  /** For executions or calls whose status does not decide it: an aborted workflow, steps before a save point. */
   readonly endOf?: (execution: string, name: string, standing: Standing | undefined) => EffectEnd | undefined
 }
 

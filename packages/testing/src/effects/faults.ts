@@ -2,19 +2,19 @@ import { createRandom, type Seed } from '../simulation/random.js'
 
 /** What may go wrong with a call of a simulated service. */
 export type EffectFault =
-  /** The service says no; no effect. */
+  /** The service refuses; no effect. */
   | 'refused'
   /** No connection; no effect. The caller cannot know that. */
   | 'unreachable'
   /** The effect, and then the connection is reset. */
   | 'lostAnswer'
-  /** The effect, and then no answer until the caller gives up. */
+  /** The effect, and then no response until the caller gives up. */
   | 'hangs'
-  /** No effect and no answer until the caller gives up. */
+  /** No effect and no response until the caller gives up. */
   | 'hangsBefore'
-  /** No answer until the caller gives up, and then the effect all the same. */
+  /** No response until the caller gives up, and then the effect. */
   | 'late'
-  /** The effect, and the answer some milliseconds later; a caller that gives up meanwhile does not get it. */
+  /** The effect, and the response some milliseconds later; a caller that gives up meanwhile does not get it. */
   | 'slow'
 
 export interface FaultedCall {
@@ -25,13 +25,13 @@ export interface FaultedCall {
   readonly undo: boolean
 }
 
-/** Which fault a call meets; undefined where it goes well. Always the same for the same call. */
+/** Which fault a call meets; undefined for none. Always the same for the same call. */
 export type ChooseFault = (call: FaultedCall) => EffectFault | undefined
 
 /** How often, in per cent, each fault comes. */
 export type FaultShares = Partial<Record<EffectFault, number>>
 
-/** An undo goes wrong less often, and at the third call not any more: compensations are tried three times. */
+/** An undo meets fewer faults, and none at the third call, because compensations are tried three times. */
 const UNDO_FAULTS: FaultShares = { unreachable: 10, lostAnswer: 10 }
 const LAST_FAULTY_UNDO = 2
 

@@ -6,19 +6,19 @@ export type EffectEnd =
   | 'kept'
   /** It was compensated, cancelled or failed: its effects are undone. */
   | 'undone'
-  /** Its effects stand or are undone, both is right: the loser of a race, what lies before a save point. */
+  /** Its effects may stand or be undone: the loser of a race, steps before a save point. */
   | 'either'
   /** It has not ended. */
   | 'open'
 
-/** One way in which the law is broken. */
+/** One violation of the rule. */
 export interface EffectFinding {
   readonly execution: string
   readonly name: string
   /**
    * `forgotten`: the execution was undone, the effect stands. `lost`: the execution completed, the effect was undone.
    * `made twice`, `undone twice`. `made after undo`: the undo came first, the effect stands. `repeated blindly`: called once
-   * more although nobody knew what became of the first call. `not ended`.
+   * more although the outcome of the first call was unknown. `not ended`.
    */
   readonly problem:
     | 'forgotten'
@@ -32,7 +32,7 @@ export interface EffectFinding {
   readonly events: readonly string[]
 }
 
-/** Checks the law over everything that happened at the service. */
+/** Checks the rule over everything that happened at the service. */
 export function effectFindings(
   events: readonly EffectEvent[],
   endOf: (execution: string, name: string) => EffectEnd,
@@ -74,14 +74,14 @@ function problemsOf(events: readonly EffectEvent[], end: EffectEnd): EffectFindi
   return problems.filter((problem) => problem !== false)
 }
 
-/** A service that recognises repetitions counts keys; one that does not counts calls. */
+/** A service that recognises repeated calls counts keys; one that does not counts calls. */
 function effectsMade(events: readonly EffectEvent[]): number {
   const made = events.filter(({ what }) => what === 'made')
   const recognised = new Set(made.filter(({ once }) => !once).map(({ idempotencyKey }) => idempotencyKey))
   return recognised.size + made.filter(({ once }) => once).length
 }
 
-/** Between two calls that must not be repeated stands a refusal, or an inquiry that found nothing. */
+/** Between two calls that must not be repeated there must be a refusal, or an inquiry that found no effect. */
 function repeatedBlindly(events: readonly EffectEvent[]): boolean {
   let unknown = false
   for (const { what, once } of events) {

@@ -8,7 +8,7 @@ import { faultTest } from './fault-test.js'
 const by = { actor: 'ann', reason: 'a test' }
 const Pay = defineCommand('shop', 'Pay', { data: z.object({ n: z.number() }), retry: ['10ms'], timeout: '50ms' })
 
-test('X-02 commands hold under random kills, stops and lost answers', async () => {
+test('X-02 commands hold under random kills, stops and lost responses', async () => {
   const report = await faultTest({
     seeds: 20,
     together: 10,

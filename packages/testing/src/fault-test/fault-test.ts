@@ -1,7 +1,7 @@
 /**
  * Executions under random faults: many at once, on workers that are killed between any two statements and in the middle of
  * calls, stopped in order, while executions are cancelled. What must hold whatever happened is checked at the end. Everything
- * that is thrown follows from seeds; what still depends on the machine is who comes first.
+ * that goes wrong depends on seeds; only the order of concurrent work depends on the machine.
  */
 import { randomUUID } from 'node:crypto'
 import { type Holdfast, HoldfastError } from 'holdfast'
@@ -16,7 +16,7 @@ import { type LifePlan, liveOnce } from './mortal.js'
 
 /** The longest lease there is here, and a little more. */
 const AFTER_ALL_LEASES = '31s'
-/** So often a person looks after what does not go on by itself. */
+/** How often `attend` is called for executions that do not continue by themselves. */
 const ROUNDS = 12
 const OVER = new Set(['COMPLETED', 'COMPENSATED', 'CANCELLED', 'FAILED', 'ABORTED'])
 
@@ -28,25 +28,25 @@ export interface FaultTestOptions<World> {
   readonly setup?: (hf: Holdfast, world: World) => void
   /** Starts one execution and returns its id: with `immediate: false`, so that a worker has it. */
   readonly start: (hf: Holdfast, world: World, seed: number) => Promise<string>
-  /** Cancels one; some are cancelled at any moment. One that has ended refuses it, which is fine. */
+  /** Cancels one; some are cancelled at random moments. One that has ended refuses it, which is expected. */
   readonly cancel?: (hf: Holdfast, id: string, world: World) => Promise<unknown>
-  /** What a person does about those that have not ended and do not go on by themselves; asked again until they have. */
+  /** Plays the operator for executions that do not continue by themselves; called again until they have ended. */
   readonly attend?: (hf: Holdfast, world: World, open: readonly string[], round: number) => Promise<unknown>
-  /** Throws when the end is not as it must be, whatever happened on the way. */
+  /** Throws if the end is wrong, whatever happened before. */
   readonly invariant: (end: FaultTestEnd<World>) => unknown
   /** One execution per seed. */
   readonly seeds: number
-  /** The first seed; 1 unless given. */
+  /** The first seed. Default: 1. */
   readonly from?: number
-  /** How many executions share a world and its workers; 50 unless given. */
+  /** How many executions share a world and its workers. Default: 50. */
   readonly together?: number
-  /** The most workers that end before their time, of each such batch; 20 unless given. */
+  /** How many workers of each batch are killed or stopped at most. Default: 20. */
   readonly deaths?: number
-  /** About how many executions a batch has cancelled, in per cent; 30 unless given. */
+  /** About how many executions of a batch are cancelled, in per cent. Default: 30. */
   readonly cancels?: number
-  /** How many executions a worker runs at once; 16 unless given. */
+  /** How many executions a worker runs at once. Default: 16. */
   readonly concurrency?: number
-  /** Told of each batch that is done. */
+  /** Called for each batch that is done. */
   readonly onBatch?: (done: { readonly from: number; readonly seeds: number; readonly deaths: number }) => void
 }
 
@@ -151,14 +151,14 @@ class Batch<World> {
     return { deaths: this.#deaths, cancels: this.#cancels }
   }
 
-  /** Workers one after the other, each up to its fate, and cancels in between. */
+  /** Workers one after the other, each until its end, and cancels in between. */
   async #struggle(client: TestKit): Promise<void> {
     const { deaths = 20 } = this.#options
     const lives = Math.floor(this.#random() * (deaths + 1))
     for (let life = 0; life < lives; life++) {
       const fate = this.#random() < 0.75 ? 'killed' : 'stopped'
       const plan = this.#plan(client, fate, 1 + Math.floor(this.#random() ** 2 * 20 * Math.sqrt(this.#parts.count)))
-      // One that has nothing left to do before its time is over simply stops.
+      // A worker that has nothing left to do before its end simply stops.
       if ((await this.#live(plan)) !== 'lives') this.#deaths += 1
       if (this.#random() < 0.5) await this.#cancelSome(client)
       await client.clock.advance(AFTER_ALL_LEASES)
@@ -166,7 +166,7 @@ class Batch<World> {
     await this.#live(this.#plan(client, 'lives', 0))
   }
 
-  /** Until everything has ended: what does not go on by itself is looked after by a person. */
+  /** Until everything has ended: `attend` is called for executions that do not continue by themselves. */
   async #settle(client: TestKit): Promise<void> {
     const { attend } = this.#options
     for (let round = 1; round <= ROUNDS; round++) {

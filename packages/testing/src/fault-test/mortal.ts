@@ -1,17 +1,16 @@
 import type { Holdfast } from 'holdfast'
-import { silentLogger } from 'holdfast/internal'
-import type pg from 'pg'
+import { type Queryable, silentLogger } from 'holdfast/internal'
 import { type Living, livingIn } from '../crash/living.js'
 import { openKit } from '../kit/test-kit.js'
 
-/** What ends a life: death in the middle of something, an orderly stop, or nothing. */
+/** How a worker ends: a kill, an orderly stop, or not at all. */
 export type Fate = 'killed' | 'stopped' | 'lives'
 
 export interface LifePlan {
   readonly fate: Fate
-  /** It ends when it passes so many fault points: statements of ours, and effects of the simulated services. */
+  /** It ends after this many fault points: statements of the engine, and effects of the simulated services. */
   readonly endsAt: number
-  /** Told of every point that is passed, with its number; what it does there applies to every worker that passes it. */
+  /** Called for every point that is passed, with its number; every worker that passes the point waits for it. */
   readonly passing: (count: number) => Promise<void> | undefined
 }
 
@@ -23,10 +22,10 @@ export interface LifeParts {
 }
 
 /**
- * A worker within this process, up to its fate. It returns how it ended: a dead one never gets past its next fault
+ * A worker within this process, until its end. Returns how it ended: a dead one never gets past its next fault
  * point, and its connections are cut, as the system cuts those of a process that was killed.
  */
-export async function liveOnce(parts: LifeParts, plan: LifePlan, admin: pg.Pool): Promise<Fate> {
+export async function liveOnce(parts: LifeParts, plan: LifePlan, admin: Queryable): Promise<Fate> {
   const { connectionString, name, concurrency, furnish } = parts
   const end = ending()
   const isDead = () => end.fate === 'killed'
@@ -74,7 +73,7 @@ function ending() {
 }
 
 /** What the system does for a process that was killed. */
-async function bury(admin: pg.Pool, name: string): Promise<void> {
+async function bury(admin: Queryable, name: string): Promise<void> {
   await admin.query(
     'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = $1',
     [name],

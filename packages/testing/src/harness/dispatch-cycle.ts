@@ -6,7 +6,7 @@ import {
   createMarks,
   type Database,
   type DefinedDispatch,
-  isDispatch,
+  definedDispatch,
   type Metrics,
   noMetrics,
   noReports,
@@ -49,7 +49,8 @@ export async function runDispatchChecks<Input>(
 }
 
 function definedOf(dispatch: object): DefinedDispatch {
-  if (isDispatch(dispatch)) return dispatch
+  const defined = definedDispatch(dispatch)
+  if (defined) return defined
   throw new Error('a definition is made with defineDispatch')
 }
 

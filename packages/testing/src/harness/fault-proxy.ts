@@ -1,14 +1,14 @@
 import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
 
-/** A TCP proxy in front of PostgreSQL that a test tells to misbehave. */
+/** A TCP proxy in front of PostgreSQL that a test can make fail. */
 export interface FaultProxy {
   readonly connectionString: string
   /** Ends every connection now. */
   cut(): void
   /** Accepts no new connections until told otherwise. */
   refuse(refusing: boolean): void
-  /** Lets the next request that contains the text through, and cuts the connection instead of answering it. */
+  /** Lets the next request that contains the text through, and cuts the connection before the response. */
   swallowAnswerTo(text: string): Promise<void>
   /** Lets the next request that contains the text through, and hangs up at once: the server is still at work on it. */
   hangUpAfter(text: string): Promise<void>
@@ -52,7 +52,7 @@ export async function startFaultProxy(connectionString: string): Promise<FaultPr
     server.on('data', (data) => {
       if (hanging) return
       if (!swallowing) return void client.write(data)
-      // The statement has run and been committed; its client never hears of it.
+      // The statement has run and been committed; its client never gets the response.
       swallow?.done()
       swallow = undefined
       end()

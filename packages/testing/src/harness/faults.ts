@@ -1,6 +1,6 @@
 /**
  * Fault points. Every statement of ours has two, `before <name>` and `after <name>`; a database is opened with one
- * function that hears of all of them.
+ * function that is called for all of them.
  */
 export type Faults = (point: string) => void | Promise<void>
 
@@ -36,8 +36,8 @@ export function holdAt(point: string): { readonly faults: Faults; readonly reach
 }
 
 /**
- * A death within this process: from the given point on, counted over all of them, nobody who passes any point ever gets
- * on. Its connections are the test's to end, as the system would end those of a process that was killed.
+ * A kill within this process: from the given point on, counted over all of them, no code gets past another
+ * point. The test ends its connections, as the system would end those of a process that was killed.
  */
 export function stopDeadAt(count: number): {
   readonly faults: Faults

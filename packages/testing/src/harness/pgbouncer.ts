@@ -51,7 +51,7 @@ export async function startPgBouncer(connectionString: string): Promise<RunningP
   return { connectionString: address.href, stop }
 }
 
-/** It lets anybody on this machine in and logs on to the server as the user of the connection string. */
+/** It accepts all users of this machine and logs on to the server as the user of the connection string. */
 function settingsFor(server: URL, port: number, extra: string): string {
   const quoted = (text: string) => `'${decodeURIComponent(text).replaceAll("'", "''")}'`
   const target = [

@@ -19,7 +19,7 @@ import { type TestProcesses, testProcesses } from './test-processes.js'
 export interface TestBusOptions {
   readonly codec?: Codec
   readonly metrics?: Metrics
-  /** Silent unless given. */
+  /** Default: silent. */
   readonly logger?: Logger
   readonly faults?: Faults
   readonly poolSize?: number
@@ -28,7 +28,7 @@ export interface TestBusOptions {
   readonly inquireFor?: HoldfastOptions['inquireFor']
   /** Default: processes run in their starter also where they are not registered. */
   readonly immediate?: boolean
-  /** A database that is there already, and migrated; a new one unless given. */
+  /** An existing, migrated database. Default: a new one. */
   readonly connectionString?: string
 }
 
@@ -42,7 +42,7 @@ export interface TestBus extends TestProcesses {
   moveClock(milliseconds: number): Promise<void>
   /** As if workers had sent heartbeats without a gap for an hour: an absent worker is really gone. */
   steady(): Promise<void>
-  /** Registers a handler and starts a worker for the command's domain, which looks often. */
+  /** Registers a handler and starts a worker for the command's domain, which polls often. */
   work<Input, Data, Result>(
     command: CommandDefinition<Input, Data, Result>,
     handler: CommandHandler<Data, Result>,

@@ -4,7 +4,7 @@ import { waitFor } from './wait-for.js'
 
 type Sql = <Row extends object = Record<string, unknown>>(text: string, params?: unknown[]) => Promise<Row[]>
 
-/** What a test wants to see of a process, as it stands in the tables. */
+/** What tests read of a process from the tables. */
 export interface ProcessRow {
   /** `payments/Payment` */
   readonly type: string
@@ -25,19 +25,19 @@ export interface ProcessRow {
 
 /** What tests of processes see and do besides the API. */
 export interface TestProcesses {
-  /** Registers a process and starts a worker for its domain, which looks often. */
+  /** Registers a process and starts a worker for its domain, which polls often. */
   runProcesses<Input, Responses extends ResponseSchemas, Result>(
     definition: ProcessDefinition<Input, Responses, Result>,
     options?: WorkerOptions,
   ): Promise<Worker>
   process(id: string): Promise<ProcessRow>
-  /** The process once it rests with that status. */
+  /** The process once it is suspended with that status. */
   rests(id: string, status: string): Promise<ProcessRow>
   /** The records of all its generations in order: `STEP book#2 COMPLETED`. */
   history(id: string): Promise<string[]>
   /** Ends the lease, as if the worker that holds it had died: another one may claim it at once. */
   endLease(id: string): Promise<void>
-  /** Lets a process that rests in a long sleep sleep no longer: it is replayed. */
+  /** Ends the long sleep of a suspended process: it is replayed. */
   wakeUp(id: string): Promise<void>
   /** What an operator does; by its id alone. */
   retry(id: string): Promise<void>

@@ -15,7 +15,7 @@ export async function waitFor<T>(
   for (;;) {
     const found = await condition()
     if (found !== false && found !== undefined && found !== null) return found
-    if (performance.now() > deadline) throw new Error(`waited ${timeout} ms in vain until ${what}`)
+    if (performance.now() > deadline) throw new Error(`waited ${timeout} ms without success until ${what}`)
     await sleep(every)
   }
 }

@@ -7,7 +7,7 @@ export interface DrainOptions {
   readonly until?: () => unknown
   /**
    * Whenever nothing is due, moves the clock to the next due time: retries, timeouts and deadlines of hours pass in
-   * milliseconds. A duration says how much may be skipped in all; as it is, all that falls due within the next 24 days.
+   * milliseconds. A duration limits how much is skipped in total; `true` skips to everything that falls due within the next 24 days.
    */
   readonly skipTime?: boolean | Duration
   /** How long this may really take. Default: 60 s. */
@@ -30,15 +30,15 @@ interface Drainable {
 
 /** As far ahead as claims can look: their ceiling is an int of milliseconds. */
 const FURTHEST = 2 ** 31 - 1
-/** In the first, what a claim did by itself may have made something due that another loop had looked for already. */
+/** In the first round, a claim may have made something due that another loop had polled for already. */
 const QUIET_ROUNDS = 2
 /** Housekeeping is due for ever: time is not skipped for it. */
 const HOUSEKEEPING = 'chores'
-/** Its cycles come round for ever, too: what counts is whether there is anything to release. */
+/** Its cycles are due for ever too: what matters is whether there is anything to release. */
 const DISPATCH = 'dispatch'
 
 /**
- * Waits until the loops are idle: nothing is held, and a look at everything that began after that took nothing up. That
+ * Waits until the loops are idle: nothing is held, and a full scan that began after that claimed nothing. That
  * is asked of the loops and not of tables, so it holds for every model whose workers are made of the one loop.
  */
 export async function untilIdle(
@@ -102,7 +102,7 @@ async function lookAround(loops: readonly SurveyedLoop[], deadline: number): Pro
   }
 }
 
-/** A cycle is worth waiting for where an item is due by then, or falls due later. */
+/** A cycle is waited for if an item is due by then, or falls due later. */
 async function earliestOf({ nextDueMs, nextCycleMs }: Round, nextItemDueMs: Drainable['nextItemDueMs']) {
   const itemMs = nextCycleMs === null ? null : await nextItemDueMs()
   const releaseMs = nextCycleMs === null || itemMs === null || itemMs > FURTHEST ? null : Math.max(nextCycleMs, itemMs)

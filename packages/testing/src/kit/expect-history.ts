@@ -6,7 +6,7 @@ export type ExpectedLine = string | RegExp
 const ANYTHING = '…'
 
 /**
- * Compares a history with what it should be, and tells the difference line by line.
+ * Compares a history with what it should be, and shows the difference line by line.
  *
  * @example
  * expectHistory(await kit.history(Payment, id), ['PROCESS_CREATED', '…', 'STEP submit COMPLETED', 'COMPLETED'])

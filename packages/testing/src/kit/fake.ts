@@ -18,12 +18,12 @@ export interface Fake<Args extends readonly unknown[], Result> {
   /** From now on. */
   returns(answer: FakeAnswer<Args, Result>): this
   fails(error: unknown): this
-  /** The next time; several are taken in order, before `answers` and `fails`. */
+  /** The next time; several are used in order, before `returns` and `fails`. */
   returnsOnce(answer: FakeAnswer<Args, Result>): this
   failsOnce(error: unknown): this
   /**
-   * Before it returns, fails as often as the behaviour says. The key makes the roll of a call its own, whatever is called
-   * first; without one the rolls are taken in the order of the calls.
+   * Before it returns, fails as often as the behaviour says. The key decides the outcome of a call, whatever is called
+   * first; without one the outcomes are taken in the order of the calls.
    */
   behaves(behaviour: Behaviour, key?: (...args: Args) => string): this
 }

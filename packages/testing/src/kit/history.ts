@@ -5,8 +5,8 @@ import type { ProcessOf, TimelineEntry } from 'holdfast/types'
 export type HasHistory = ProcessOf<never> | CommandDefinition | WorkflowDefinition
 
 /**
- * What happened to one thing, in words: a line per event, and for a process or a workflow a last one that says how it stands.
- * Processes and workflows go by id or key, commands by id.
+ * The history of one piece of work as text: a line per event, and for a process or a workflow a last one with its status.
+ * Processes and workflows are named by id or key, commands by id.
  */
 export async function historyOf(hf: Holdfast, of: HasHistory, idOrKey: string): Promise<string[]> {
   if (isWorkflow(of)) {
@@ -14,7 +14,7 @@ export async function historyOf(hf: Holdfast, of: HasHistory, idOrKey: string): 
     const { status } = await hf.workflow(of, idOrKey).get()
     return [...events.map(({ type, step, error }) => [type, step, error?.code].filter(Boolean).join(' ')), status]
   }
-  if (!isProcess(of)) {
+  if (isCommand(of)) {
     const trail = await hf.auditTrail({ id: idOrKey })
     return trail.map(({ event, actor }) => (actor === null ? event : `${event} by ${actor}`))
   }
@@ -26,8 +26,8 @@ function isWorkflow(of: HasHistory): of is WorkflowDefinition {
   return 'steps' in of && 'dlq' in of
 }
 
-function isProcess(of: HasHistory): of is ProcessOf<never> {
-  return 'stateSchema' in of
+function isCommand(of: HasHistory): of is CommandDefinition {
+  return 'kind' in of && of.kind === 'command'
 }
 
 function lineOf({ type, event, kind, name, status, error, actor }: TimelineEntry): string {

@@ -30,16 +30,16 @@ export interface TestKitOptions {
   readonly register?: readonly Registrable[]
   /** Your own tables: SQL to run first. */
   readonly prepare?: string
-  /** A database that is there already, and migrated; it stays. A new one, which goes with the kit, unless given. */
+  /** An existing, migrated database, which the kit keeps. Default: a new one, which the kit removes. */
   readonly connectionString?: string
   /** How the kit's own worker works while it drains: `concurrency`, `maxAttempts`, `retry`, `handlerTimeout`, `lease`. */
   readonly worker?: Omit<WorkerOptions, 'domains' | 'name' | 'notify' | 'poll'>
   readonly codec?: Codec
   readonly logger?: Logger
   readonly metrics?: Metrics
-  /** How long code that was told to stop is waited for; 30 s unless given. */
+  /** How long code that was told to stop is awaited. Default: 30 s. */
   readonly abortGrace?: Duration
-  /** How long an `inquire` that fails or does not know is asked again; it is asked once unless given. */
+  /** How long an `inquire` that fails or does not know is repeated. Default: it is called once. */
   readonly inquireFor?: Duration
 }
 
@@ -47,11 +47,11 @@ export interface TestKitOptions {
 export interface TestKit {
   readonly hf: Holdfast
   readonly connectionString: string
-  /** Any SQL, for your own tables and for a look behind the API. */
+  /** Any SQL, for your own tables and for the tables of the engine. */
   readonly sql: Sql
   readonly clock: {
     now(): Promise<Date>
-    /** Moves the database's clock, for everybody who is connected to it. Do so between two drains, while nothing runs. */
+    /** Moves the database's clock, for all connections. Do so between two drains, while nothing runs. */
     advance(by: Duration): Promise<void>
   }
   /**
@@ -70,7 +70,7 @@ export interface TestKit {
   ): Fake<[data: Data, ctx: CommandContext], Result>
   /** What happened, a line each: `STEP bookRisk COMPLETED`. Processes go by id or key, commands and workflow instances by id. */
   history(of: HasHistory, idOrKey: string): Promise<string[]>
-  /** Compares the history with what it should be; `'…'` stands for any number of lines. */
+  /** Compares the history with the expected lines; `'…'` stands for any number of lines. */
   expectHistory(of: HasHistory, idOrKey: string, expected: readonly ExpectedLine[]): Promise<void>
   /** Closes everything, and removes the database if it is the kit's own. */
   close(): Promise<void>
@@ -116,7 +116,7 @@ const LEASE = '9s'
 export async function openKit(parts: KitParts): Promise<TestKit> {
   const { connectionString, faults, name, codec, logger, metrics, closed } = parts
   const pool = new pg.Pool({ connectionString, max: 4 })
-  // A kit whose database is removed under it, or whose connections are cut, has nothing to say about that.
+  // A kit whose database is removed, or whose connections are cut, does not log that.
   pool.on('error', () => undefined)
   const sql: Sql = async <Row extends object>(text: string, params?: unknown[]) =>
     (await pool.query<Row>(text, params)).rows
@@ -169,7 +169,7 @@ export async function openKit(parts: KitParts): Promise<TestKit> {
           options,
         )
       } finally {
-        // Idle, it stops at once; what hangs is left alone.
+        // An idle worker stops at once; one that hangs is abandoned.
         await worker.stop(100)
         workers.delete(worker.name)
       }

@@ -2,7 +2,7 @@ import { startTestServer } from './test-server.js'
 
 /**
  * The global setup of a test run: one PostgreSQL for all test files. vitest calls it and, at the end, the function that it returns;
- * under jest, which calls only this, the server goes with the process that started it.
+ * under jest, which calls only this, the server ends with the process that started it.
  *
  * @example
  * // vitest.config.ts

@@ -36,11 +36,11 @@ export async function startTestServer(): Promise<() => Promise<void>> {
 
 let ownServer: Promise<void> | undefined
 
-/** The server of the run, or one of this process where nobody has started one; that one goes when the process ends. */
+/** The server of the run, or one of this process if none was started; that one ends with the process. */
 async function ensureServer(): Promise<void> {
   if (process.env[SERVER_VARIABLE]) return
   ownServer ??= startTestServer().then((stop) => {
-    // On a server of the user's the databases would stay. Anybody who exits at once leaves them; the README says so.
+    // On a server of the user's the databases would stay. A program that exits at once leaves them; the README says so.
     process.once('beforeExit', () => void stop())
   })
   await ownServer

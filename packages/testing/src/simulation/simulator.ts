@@ -3,7 +3,7 @@ import { parseDuration } from 'holdfast/internal'
 import { inLanes } from '../harness/lanes.js'
 import type { Behaviour, Outcome } from './behaviour.js'
 
-/** What the other side says to a wait. For `TIMEOUT` nobody is told anything. */
+/** The response of the external system to a wait. For `TIMEOUT` none is sent. */
 export type SimulatedAnswer =
   | { readonly kind: 'SUCCESS' }
   | {
@@ -15,15 +15,15 @@ export type SimulatedAnswer =
   | { readonly kind: 'PENDING' }
 
 export interface SimulatorOptions<Wait> {
-  /** How often it looks, 1 s unless given. */
+  /** How often it polls. Default: 1 s. */
   readonly every?: Duration
   /** How many responses are sent at once. Default: 1. */
   readonly atOnce?: number
-  /** What waits for an answer now. What was answered and still waits is left alone. */
+  /** What waits for a response now. A wait that has got its response is ignored. */
   readonly find: () => Promise<readonly Wait[]>
   /** Tells one wait from all others: the process and the wait's name. */
   readonly key: (wait: Wait) => string
-  /** What the dice go by, where the key has something in it that is another in every run; the key unless given. */
+  /** What the outcome depends on, if the key differs in every run. Default: the key. */
   readonly rollKey?: (wait: Wait) => string
   /** How the external system behaves towards a wait. Default: it always succeeds. */
   readonly behaviour?: Behaviour | ((wait: Wait) => Behaviour)

@@ -47,10 +47,10 @@ const lives = fc.array(fc.integer({ min: 8, max: 80 }), { minLength: 1, maxLengt
 
 test('P-09 P-17 a generated program ends the same whether or not its workers are killed, and calls each recorded step once', async () => {
   let killed = 0
-  let last: Promise<void> | undefined
-  const property = fc.asyncProperty(programs, lives, (program, killAt) => {
-    last = compare(program, killAt)
-    return last
+  const until = performance.now() + longOr(90_000, 10_000)
+  // Once the time is up the rest is left out, but not before a worker was killed: a busy machine may not get to that in time.
+  const property = fc.asyncProperty(programs, lives, async (program, killAt) => {
+    if (killed === 0 || performance.now() < until) await compare(program, killAt)
   })
   async function compare(program: Program, killAt: readonly number[]): Promise<void> {
     const [straight, disturbed] = await Promise.all([
@@ -63,8 +63,6 @@ test('P-09 P-17 a generated program ends the same whether or not its workers are
     expect(endOf(disturbed.book)).toEqual(endOf(straight.book))
   }
   // Failing, it names the seed and the path to come back to.
-  await fc.assert(property, { numRuns: longOr(400, 30), interruptAfterTimeLimit: longOr(90_000, 10_000) })
-  // The one that was interrupted has to end well too.
-  await last
+  await fc.assert(property, { numRuns: longOr(400, 30) })
   expect(killed).toBeGreaterThan(0)
 }, 300_000)

@@ -3,7 +3,7 @@ import { decodeOrRaw } from '../../kernel/codec/decode-or-raw.js'
 import type { Executor } from '../../kernel/database/executor.js'
 import type { CommandStatus } from '../states.js'
 
-/** A command as it stands. */
+/** A command as it is now. */
 export interface CommandRecord {
   readonly id: string
   /** The key that it was sent with. */

@@ -14,7 +14,7 @@ interface Row {
   readonly now: Date
 }
 
-/** Why a command does not go on: what its row does not say is looked up. */
+/** Why a command does not continue: looks up what its row does not say. */
 export async function findWhy(executor: Executor, command: CommandRecord): Promise<Why> {
   const { id, domain, type } = command
   const subjects = [`domain:${domain}`, `definition:${domain}/${type}`, `handler:${type}`]

@@ -16,7 +16,7 @@ export type AttemptEnd =
 
 interface FailedEnd {
   readonly failure: FailureRow
-  /** Who can find out what became of a call that must not be repeated; null where nothing is unknown. */
+  /** How the outcome of a call that must not be repeated can be found out; null if it is known. */
   readonly inquiry: 'possible' | 'impossible' | null
   /** What this attempt says of the command's effect; undefined: nothing new. */
   readonly effect: 'unknown' | 'none' | undefined

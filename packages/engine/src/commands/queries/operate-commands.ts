@@ -4,7 +4,7 @@ import type { Executor } from '../../kernel/database/executor.js'
 
 export type CommandAction = 'RETRY' | 'NOT_DONE' | 'CANCEL' | 'COMPLETE'
 
-/** What became of one command that an operator acted on. */
+/** The result of an operation on one command. */
 export interface OperatedCommand {
   readonly id: string
   /**

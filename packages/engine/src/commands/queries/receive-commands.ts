@@ -15,7 +15,7 @@ export interface ReceivedCommand extends Claimed {
   readonly uncounted: number
   /** Set while it is unknown whether a call that must not be repeated had its effect. */
   readonly inquiry: 'possible' | 'impossible' | null
-  /** How long ago it could run for the first time. */
+  /** For how long it has been due. */
   readonly waitedMs: number
 }
 
@@ -23,7 +23,7 @@ export interface Received {
   readonly items: readonly ReceivedCommand[]
   readonly marks: readonly { readonly type: string; readonly mark: number }[]
   readonly nextDueMs: number | null
-  /** Messages that were no commands, or commands that cannot be run; archived. */
+  /** Messages that are not commands, or commands that cannot be executed; archived. */
   readonly notOurs: number
 }
 

@@ -8,7 +8,7 @@ export function sendCommands(executor: Executor, envelopes: readonly Envelope[])
   return send(executor, sendStatement, envelopes)
 }
 
-/** The same for the group commit, which waits for nobody's open transaction. */
+/** The same for the group commit, which waits for no other transaction. */
 export function flushSends(executor: Executor, envelopes: readonly Envelope[]): Promise<SendOutcome[]> {
   return send(executor, flushStatement, envelopes)
 }

@@ -2,7 +2,7 @@ import { callLimited } from '../../kernel/calls/limited.js'
 import { formatDuration } from '../../kernel/duration/duration.js'
 import { HoldfastError } from '../../kernel/errors.js'
 
-/** Calls a target, for so long and no longer: a call that hangs is not waited for, and what it returns later is ignored. */
+/** Calls a target with a time limit: a call that hangs is abandoned, and what it returns later is ignored. */
 export function callTarget<Answer>(
   what: string,
   timeoutMs: number,

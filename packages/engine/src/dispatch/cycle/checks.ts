@@ -8,7 +8,7 @@ import { recoverStale } from './recover.js'
 const SUFFIX = ':checks'
 const IDLE_MS = 1_000
 
-/** The cycle in which a remote type's executions are looked after: a row of its own, since no item type has a colon. */
+/** The cycle that checks the executions of a remote type: a row of its own, because no item type has a colon. */
 export const checksOf = (itemType: string): string => itemType + SUFFIX
 
 /** The item type that a cycle of checks belongs to; undefined for a cycle of releases. */

@@ -15,8 +15,8 @@ const AHEAD_MS = 20
 
 /**
  * One cycle: read the configuration, ask the rate limit, release a batch, record. With an interval of 0 batch follows
- * batch under the same lease for as long as they are full. Whatever fails, the next cycle comes: the items are where they
- * were. What is stale is recovered beside it, in a cycle of its own (checks.ts).
+ * batch under the same lease for as long as they are full. After a failure the next cycle comes: the items are as they
+ * were. Stale claims are recovered in a cycle of their own (checks.ts).
  */
 export async function runCycle(parts: CycleParts, cycle: Cycle, mayGoOn: () => boolean): Promise<void> {
   const { db, metrics, logger } = parts

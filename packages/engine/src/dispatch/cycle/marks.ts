@@ -1,15 +1,15 @@
 import type { Mark } from '../queries/release-items.js'
 
-/** Full looks may take this share of the time; the dearer they are, the rarer they get. */
+/** Full scans may take this share of the time: the more one costs, the rarer they are. */
 const SHARE_OF_TIME = 0.02
 const LONGEST_BETWEEN_FULL_LOOKS = 5_000
 
 /**
- * Where the next claim begins to look: as kernel/work/watermarks.ts does, but by due time and seq, since a million items may
- * be due at the same instant). Now and then everything is looked through, for items that became due below the mark.
+ * Where the next claim begins to read: like kernel/work/watermarks.ts, but by due time and seq, because a million items may
+ * be due at the same instant. Now and then a full scan finds items that became due below the mark.
  */
 export interface Marks {
-  /** From where to look; undefined: everything. */
+  /** Where the scan begins; undefined: a full scan. */
   from(now: number): Mark | undefined
   learned(
     mark: Mark | undefined,

@@ -19,7 +19,7 @@ export interface Cycle {
   readonly signal: AbortSignal
 }
 
-/** What a batch came to. */
+/** The result of a batch. */
 export interface BatchOutcome {
   readonly outcome: 'lost' | 'off' | 'ahead' | 'released'
   readonly claimed: number

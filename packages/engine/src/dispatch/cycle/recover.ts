@@ -6,13 +6,13 @@ import type { ExecutionTarget } from '../targets.js'
 import { callTarget } from './call-target.js'
 import type { Cycle, CycleParts } from './parts.js'
 
-/** So many calls ask side by side, each about a bounded number of executions. */
+/** How many calls of `describe` run at the same time, each for a bounded number of executions. */
 const CALLS = 4
 
 /**
- * One round: asks what became of claims whose start is not on record, and of executions that have not been reported for a
- * while. Careful: only what the engine says it does not know is started again. Our own engine needs none of this: an item
- * and its execution change in one transaction. Says how many were recovered, and whether there may be more to ask about.
+ * One round: asks the target about claims whose start is not on record, and about executions that have not been reported for a
+ * while. Only an execution that the target does not know is started again. Our own engine needs none of this: an item
+ * and its execution change in one transaction. Returns how many were recovered, and whether there may be more to check.
  */
 export async function recoverStale(
   parts: CycleParts,
@@ -58,7 +58,7 @@ async function describeAll(
   }
 }
 
-/** What a target says, in the words of the table. */
+/** The response of a target, with the names of the table. */
 export const FOUND = {
   NOT_FOUND: 'NOT_FOUND',
   RUNNING: 'RUNNING',
@@ -76,7 +76,7 @@ function findingOf({ itemId: id, executionId: execution }: ItemToCheck, state: u
   return { id, execution, found, ...failureOfEnd(String(status), error) }
 }
 
-/** What is on record of an execution that ended badly: what the target says, or just that. */
+/** The recorded failure of an execution: the one that the target reports, or a general one. */
 export function failureOfEnd(status: string, error: unknown): { readonly code: string; readonly message: string } {
   if (error === undefined) return { code: status, message: `the execution ended ${status}` }
   const { code, message } = classifyFailure(error, { unknown: 'transient' })

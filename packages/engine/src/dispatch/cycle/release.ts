@@ -57,8 +57,8 @@ async function executionOf(
 }
 
 /**
- * An item with which the statement fails is found by halving the batch, and fails alone. What the database is to
- * blame for is thrown: nothing was released, and the next cycle tries again.
+ * An item that makes the statement fail is found by halving the batch, and fails alone. An error of the database itself
+ * is thrown: nothing was released, and the next cycle tries again.
  */
 async function releaseOrSplit(
   parts: CycleParts,

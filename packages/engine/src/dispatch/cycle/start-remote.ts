@@ -11,7 +11,7 @@ import { callTarget } from './call-target.js'
 import type { Grant } from './grant.js'
 import type { BatchOutcome, Cycle, CycleParts } from './parts.js'
 
-/** Releases a batch to an engine elsewhere: claimed in one transaction, started, recorded in another. */
+/** Releases a batch to a remote target: claimed in one transaction, started, recorded in another. */
 export async function startRemotely(
   parts: CycleParts,
   cycle: Cycle,

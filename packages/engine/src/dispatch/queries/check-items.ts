@@ -6,7 +6,7 @@ export interface ItemToCheck {
   readonly status: 'CLAIMED' | 'DISPATCHED'
 }
 
-/** What was found out about an execution, in the words of the table. */
+/** What was found out about an execution, with the names of the table. */
 export interface Finding {
   readonly id: string
   readonly execution: string
@@ -15,7 +15,7 @@ export interface Finding {
   readonly message?: string
 }
 
-/** Claims without a record, and executions that have not been heard of for a while: a bounded number. */
+/** Claims without a record, and executions that have not been reported for a while: a bounded number. */
 export async function findDueChecks(executor: Executor, itemType: string): Promise<ItemToCheck[]> {
   return executor.run<ItemToCheck>(findStatement, [itemType])
 }

@@ -2,7 +2,7 @@ import type { Notes } from '../../kernel/codec/notes.js'
 import type { Executor } from '../../kernel/database/executor.js'
 import type { Mark } from './release-items.js'
 
-/** An item that was claimed for an engine elsewhere, its context as it is stored. */
+/** An item that was claimed for a remote target, its context as it is stored. */
 export interface ClaimedItem {
   readonly itemId: string
   readonly executionId: string
@@ -56,11 +56,11 @@ export interface StartFailure {
   readonly id: string
   readonly code: string
   readonly message: string
-  /** It may have been started all the same: the target is asked before it is started again. */
+  /** It may have been started: the target is asked before it is started again. */
   readonly unknown?: boolean
 }
 
-/** Records what became of the starts of a batch, with one summary of it. */
+/** Records the outcomes of the starts of a batch, with one summary. */
 export async function recordStarts(
   executor: Executor,
   batch: {

@@ -18,7 +18,7 @@ export interface DispatchItem {
   readonly initWorkflowId: string | null
   /** The batch in which it was released. */
   readonly batch: string | null
-  /** The key of its process or workflow, or its id on a target elsewhere. */
+  /** The key of its process or workflow, or its id on a remote target. */
   readonly executionId: string | null
   readonly claimedAt: Date | null
   readonly dispatchedAt: Date | null
@@ -28,7 +28,7 @@ export interface DispatchItem {
   readonly updatedAt: Date
 }
 
-/** With what it is executed with; nothing once it has ended. */
+/** With its context; nothing once it has ended. */
 export interface DispatchItemDetails extends DispatchItem {
   readonly context: unknown
   readonly contextVersion: number | null
@@ -79,7 +79,7 @@ export async function listItems(
   return rows.map(({ place, ...item }) => ({ item, place }))
 }
 
-/** How many fit. By type and status alone it is a sum over few rows, whatever the number of items. */
+/** How many match. By type and status alone it is a sum over few rows, whatever the number of items. */
 export async function findCount(executor: Executor, filter: ItemFilter): Promise<number> {
   const { domain, type, status, ...others } = filter
   const byItems = Object.values(others).some((value) => value !== null)

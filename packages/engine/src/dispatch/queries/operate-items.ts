@@ -11,7 +11,7 @@ export interface OperatedItem {
   readonly executionId: string | null
 }
 
-/** What a reschedule or a retry changes, in the words of the table. */
+/** What a reschedule or a retry changes, with the names of the table. */
 export interface ItemChange {
   readonly execTime?: number
   /** A start of unknown outcome was not done. */
@@ -39,7 +39,7 @@ export async function operateItems(
   return executor.run<OperatedItem>(operateStatement, [operation, itemType, ids, JSON.stringify(change), actor, reason])
 }
 
-/** Ids of the items that fit, in order, from one on. */
+/** Ids of the items that match, in order, beginning after a given one. */
 export async function findItemIds(
   executor: Executor,
   fits: {

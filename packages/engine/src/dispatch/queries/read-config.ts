@@ -15,7 +15,7 @@ export interface DispatchConfig extends Required<Omit<DispatchSettings, keyof Du
   readonly itemType: string
   readonly engine: Engine
   readonly updatedAt: Date
-  /** Since when and why the window has stopped by itself; null while it goes on. */
+  /** Since when and why the window has stopped by itself; null while it continues. */
   readonly tripped: { readonly at: Date; readonly reason: string; readonly failures: number } | null
 }
 

@@ -11,7 +11,7 @@ export interface PlanFacts {
   readonly later: number
   readonly lastDueAt: Date | null
   readonly limitPerSecond: number | null
-  /** What the batches of the last minute came to, per second; null where there were none. */
+  /** The rate of release in the last minute, per second; null if nothing was released. */
   readonly measuredPerSecond: number | null
 }
 

@@ -29,7 +29,7 @@ export interface Released {
   readonly claimed: number
   readonly started: number
   readonly failed: number
-  /** There was room for no more: there may be more. */
+  /** The batch is full: more items may be due. */
   readonly full: boolean
   readonly mark: Mark | undefined
   readonly tripped: string | null

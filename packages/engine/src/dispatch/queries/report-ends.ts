@@ -1,6 +1,6 @@
 import type { Executor } from '../../kernel/database/executor.js'
 
-/** How an execution ended, in the words of the table. */
+/** How an execution ended, with the names of the table. */
 export interface ReportedEnd {
   readonly execution: string
   readonly found: string
@@ -9,7 +9,7 @@ export interface ReportedEnd {
 }
 
 /**
- * What became of a report: `done`; `ended` where the item had ended already or has another execution by now; `unknown` where
+ * The result of a report: `done`; `ended` if the item had ended already or has another execution by now; `unknown` if
  * no item of the type has the execution.
  */
 export interface ReportResult {

@@ -2,8 +2,8 @@ import type { Executor } from '../../kernel/database/executor.js'
 import type { DispatchStatus } from '../states.js'
 
 /**
- * What became of an item: it is new, the same as before, replaced, or why it is refused. `unknown type`: nothing was
- * scheduled, since the type that the program made known is gone.
+ * The result for an item: it is new, the same as before, replaced, or why it is refused. `unknown type`: nothing was
+ * scheduled, because the type that the program registered is gone.
  */
 export type Met = 'unknown type' | Accepted | 'other time' | 'other context' | DispatchStatus
 
@@ -13,7 +13,7 @@ export interface ScheduleAnswer {
   readonly created: number
   /** Nothing was scheduled: the database does not know the item type (any more). */
   readonly unknown: boolean
-  /** Those that were there already, by their place. */
+  /** Those that existed already, by their place. */
   readonly others: ReadonlyMap<number, Met>
 }
 

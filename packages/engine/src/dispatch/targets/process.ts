@@ -1,12 +1,12 @@
 import { describe } from '../../kernel/validation/describe.js'
 import { invalidOption } from '../../kernel/validation/invalid-option.js'
-import type { ProcessDefinition, ResponseSchemas } from '../../processes/index.js'
+import { definedProcess, type ProcessDefinition, type ResponseSchemas } from '../../processes/index.js'
 
-/** Our own processes as what executes items: the context is the process's state. */
+/** Executes items as processes: the context is the process's initial state. */
 export interface ProcessTarget<Input = never, Result = unknown> {
   readonly kind: 'PROCESS'
   readonly process: ProcessDefinition
-  /** Never there; these carry the types. */
+  /** Carry the types for the compiler; never set at run time. */
   readonly accepts?: (input: Input) => void
   readonly returns?: Result
 }
@@ -20,8 +20,8 @@ export interface ProcessTarget<Input = never, Result = unknown> {
 export function processTarget<Input, Responses extends ResponseSchemas, Result>(
   process: ProcessDefinition<Input, Responses, Result>,
 ): ProcessTarget<Input, Result> {
-  if (typeof process?.execute !== 'function') {
+  if (!definedProcess(process)) {
     throw invalidOption('processTarget', 'process', `must be made with defineProcess, not ${describe(process)}`)
   }
-  return { kind: 'PROCESS', process: process as ProcessDefinition }
+  return { kind: 'PROCESS', process: process as unknown as ProcessDefinition }
 }

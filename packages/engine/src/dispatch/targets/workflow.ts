@@ -2,7 +2,7 @@ import { describe } from '../../kernel/validation/describe.js'
 import { invalidOption } from '../../kernel/validation/invalid-option.js'
 import { isWorkflow, type WorkflowDefinition } from '../../workflows/index.js'
 
-/** Our own workflows as what executes items: the context is the input of the instance. */
+/** Executes items as workflows: the context is the input of the instance. */
 export interface WorkflowTarget {
   readonly kind: 'WORKFLOW'
   readonly workflow: WorkflowDefinition

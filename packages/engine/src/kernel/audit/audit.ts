@@ -3,7 +3,7 @@ import { HoldfastError } from '../errors.js'
 import { parseId } from '../ids/id.js'
 import { checkOptions, textOption } from '../validation/options.js'
 
-/** Who acts and why: asked of every call by which an operator changes something. */
+/** Who acts and why: every change by an operator needs both. */
 export interface By {
   readonly actor: string
   readonly reason: string
@@ -12,7 +12,7 @@ export interface By {
 export interface AuditEntry {
   readonly model: string
   readonly event: string
-  /** The thing it is about: its id, or the name of a thing that has none. */
+  /** What the entry is about: an id, or a name where there is no id. */
   readonly subject: { readonly id: string } | { readonly name: string }
   readonly by?: By
   readonly before?: unknown
@@ -55,7 +55,7 @@ function partOf(operation: string, by: unknown, part: keyof By): string {
 }
 
 /**
- * What is on record about one thing, in the order in which it was written: a clock that is set back, or a statement that began
+ * The entries about one subject, in the order in which they were written: a clock that is set back, or a statement that began
  * early and had to wait, does not change it. Commands of two domains may have the same id; their entries name the domain in
  * `detail`, and with a domain only those of that domain are returned.
  */

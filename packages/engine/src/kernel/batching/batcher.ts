@@ -14,12 +14,12 @@ export interface BatcherOptions<Write, Result> {
    * that every statement locks in the same order.
    */
   readonly key: (write: Write) => string
-  /** Give a caller an error after so long without a database; without it, writes wait for as long as it takes. */
+  /** How long a write waits for an unreachable database before its caller gets an error. Default: for as long as it takes. */
   readonly giveUpAfter?: number
   readonly maxBatch?: number
-  /** About how many bytes a flush may be (8 MB); a single larger write goes alone. */
+  /** About how many bytes a flush may have. A single larger write goes alone. Default: 8 MB. */
   readonly maxBytes?: number
-  /** About how many bytes a write is; the length of its texts unless given. */
+  /** About how many bytes a write has. Default: the length of its texts. */
   readonly size?: (write: Write) => number
   /** A second flush starts beside the first only when more writes wait (100): below that, one larger flush is cheaper. */
   readonly secondLaneFrom?: number
@@ -98,7 +98,7 @@ export function createBatcher<Write, Result>(options: BatcherOptions<Write, Resu
     }
   }
 
-  /** How many of the first so many writes go out together: a flush is bounded in bytes too. */
+  /** How many of the first writes go out together: a flush is limited in bytes too. */
   function fitting(most: number): number {
     let bytes = 0
     for (let count = 0; count < most; count++) {

@@ -28,7 +28,7 @@ interface FlusherOptions<Write, Result> {
   readonly signal: AbortSignal
   readonly logger: Logger
   readonly metrics: Metrics
-  /** Told once for every entry, right after its caller was answered. */
+  /** Called once for every entry, right after its promise was settled. */
   readonly settled: (entry: Pending<Write, Result>) => void
 }
 
@@ -42,15 +42,15 @@ const QUERY_CANCELED = '57014'
 const NOT_ABOUT_A_ROW = /^(42|28|3D|3F|0A)/
 
 /**
- * Brings one batch to its end, whatever the database does: repeats it while the database is in trouble, splits it when
- * a row is bad, and moves held rows aside so that they delay nobody.
+ * Commits one batch, whatever the database does: repeats it during an outage, splits it when
+ * a row is bad, and sets locked rows aside so that they delay no other write.
  */
 export function createFlusher<Write, Result>(options: FlusherOptions<Write, Result>) {
   type Entry = Pending<Write, Result>
   const { name, flush, giveUpAfter, signal, logger, metrics, settled } = options
   const labels = { model: name }
 
-  /** Resolves when every entry is answered or moved aside; never rejects. */
+  /** Resolves when every entry is settled or set aside; never rejects. */
   async function flushAll(batch: readonly Entry[]): Promise<void> {
     const held = await settleWhatCan(batch)
     if (held.length > 0) void retryApart(held)
@@ -122,7 +122,7 @@ export function createFlusher<Write, Result>(options: FlusherOptions<Write, Resu
     return splitInHalves(entries)
   }
 
-  /** A statement that waited for a lock in vain: halving finds the locked row, and the other entries are written. */
+  /** A statement whose wait for a lock ended without the lock: halving finds the locked row, and the other entries are written. */
   async function splitOrHold(entries: readonly Entry[]): Promise<readonly Entry[]> {
     return entries.length === 1 ? entries : splitInHalves(entries)
   }

@@ -8,7 +8,7 @@ import { callLimited, type LazySignal } from './limited.js'
  */
 export type Inquiry<Result> = { readonly done: Result } | 'notDone' | 'unknown'
 
-/** What came of an inquiry. A problem means that nobody knows, and that a person has to say it. */
+/** The result of an inquiry. A problem means that the outcome stays unknown, and that a person has to find out. */
 export type Answered = { readonly done: unknown } | 'notDone' | Unanswered
 
 interface Unanswered {
@@ -17,9 +17,9 @@ interface Unanswered {
 }
 
 export interface InquiryLimits {
-  /** How long one question may take. */
+  /** The time limit of one call of `inquire`. */
   readonly limitMs: number
-  /** How long the question is repeated while nobody knows. */
+  /** How long `inquire` is repeated while the outcome is unknown. */
   readonly patienceMs: number
   /** Ends the inquiry: the worker stops, or has lost its lease. */
   readonly signal: () => AbortSignal
@@ -28,9 +28,9 @@ export interface InquiryLimits {
 const FIRST_PAUSE = 1_000
 
 /**
- * Asks the other side what became of a call. An `inquire` that fails, or does not know yet, is asked again for a while, in
+ * Finds out the outcome of a call from the external system. An `inquire` that fails, or does not know yet, is called again for a while, in
  * growing intervals: a bank that is down for ten seconds, or shows its payments late, should not cost a person's time. It
- * changes nothing, so one that goes on beside the next call does no harm.
+ * changes nothing, so it may still run beside the next call.
  */
 export async function inquire(ask: (over: LazySignal) => unknown, limits: InquiryLimits): Promise<Answered> {
   const until = performance.now() + limits.patienceMs

@@ -4,18 +4,18 @@ import { TransientError } from '../failure/failure-errors.js'
 export interface CallLimits {
   /** Default: no limit. */
   readonly limitMs: number | undefined
-  /** How long code that was told to stop is waited for, before the engine goes on without knowing what it still does. */
+  /** How long code that was told to stop is awaited, before the engine continues without knowing what it still does. */
   readonly graceMs: number
   /** Signals that tell the code to stop besides its time limit: a lost lease, a cancel. */
   readonly around: () => readonly AbortSignal[]
   /** One of them that ends the call as its time limit does. Default: the code decides how it ends when it is told to stop. */
   readonly endedBy?: AbortSignal
-  /** The error of a call whose time is up. Default: a transient failure with the code `TIMEOUT`. */
+  /** The error of a call that reaches its time limit. Default: a transient failure with the code `TIMEOUT`. */
   readonly late?: (limitMs: number) => Error
 }
 
 /**
- * Calls user code with a signal and, if there is one, a time limit. A call whose time is up fails with `TIMEOUT` whatever it
+ * Calls user code with a signal and, if there is one, a time limit. A call that reaches its limit fails with `TIMEOUT` whatever it
  * returns afterwards, but the failure is reported only when the code has ended or the grace is over: the next attempt and the
  * compensation must not run beside the call that they follow.
  */

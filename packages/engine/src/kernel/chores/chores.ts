@@ -22,7 +22,7 @@ export const kernelChores: Chores = {
   },
 }
 
-/** Housekeeping as due items: whichever worker is there claims them; a failed one is tried again next time. */
+/** Housekeeping as due work: any worker claims it; a failed chore is tried again next time. */
 export function choreSource(db: Executor, chores: Chores): WorkSource<Claimed> {
   const names = Object.keys(chores)
   return {

@@ -5,14 +5,14 @@ import type { Executor } from '../database/executor.js'
  * something took; and nothing may depend on `Date.now`.
  */
 
-/** What the database's clock says, in the installation of this executor. */
+/** The time of the installation's clock. */
 export async function databaseNow(executor: Executor): Promise<Date> {
   const [row] = await executor.run<{ now: Date }>({ name: 'clock.now', text: 'select holdfast.now() as now' })
   if (!row) throw new Error('the database did not tell its time')
   return row.now
 }
 
-/** Moves the installation's clock, for everybody who is connected to it; a test's tool, never a product's. */
+/** Moves the installation's clock, for all connections; only for tests. */
 export async function moveClock(executor: Executor, milliseconds: number): Promise<void> {
   await executor.run(moveStatement, [milliseconds])
 }

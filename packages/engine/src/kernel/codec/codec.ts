@@ -24,7 +24,7 @@ export interface Stored {
  * `createCodec` makes in order to encrypt or redact.
  */
 export interface Codec {
-  /** `at` names the value in errors; `$` unless given. */
+  /** `at` names the value in errors. Default: `$`. */
   encode(value: unknown, options?: { readonly at?: string }): Encoded
   decode(stored: Stored): unknown
   /** The limit that the installation's SQL functions go by too, when it is opened with this codec. */
@@ -33,7 +33,7 @@ export interface Codec {
 
 export interface CodecOptions {
   readonly types?: readonly CodecType[]
-  /** The most that one value may take as JSON, its notes included: 1 MB unless given. */
+  /** The largest size of one value as JSON, its notes included. Default: 1 MB. */
   readonly maxBytes?: number
 }
 
@@ -73,7 +73,7 @@ export function createCodec(options: CodecOptions = {}): Codec {
 
 const plainCodecs = new WeakSet<Codec>()
 
-/** Whether a codec's JSON is the value itself, readable for everybody, as with those that `createCodec` makes. */
+/** Whether a codec's JSON is the value itself and not encrypted, as with those that `createCodec` returns. */
 export function isPlainCodec(codec: Codec): boolean {
   return plainCodecs.has(codec)
 }

@@ -119,6 +119,8 @@ export class EncodeWalk {
     if (isForeignArray(value)) return this.#array(value, value)
     if (isForeignPlain(value)) return this.#plain(value)
     if (value instanceof Promise) throw this.#refusal('it is a promise: await it first')
+    if (isHandle(value))
+      throw this.#refusal('it is a handle: return or store its `id`, and make a handle of that again')
     const name: unknown = value.constructor?.name
     const what = typeof name === 'string' && name !== '' ? name : 'an unnamed class'
     throw this.#refusal(`it is an instance of ${what}: register its type with the codec, or convert it to plain data`)
@@ -189,6 +191,10 @@ export class EncodeWalk {
     return new HoldfastError('HF_NOT_ENCODABLE', { path, problem }, cause === undefined ? undefined : { cause })
   }
 }
+
+/** Handles of work stand in a higher room; all have these. */
+const isHandle = (value: object): boolean =>
+  'id' in value && ['result', 'history', 'why'].every((method) => typeof Reflect.get(value, method) === 'function')
 
 function isPlain(value: object): value is Record<string, unknown> {
   const prototype: unknown = Object.getPrototypeOf(value)

@@ -1,6 +1,6 @@
 import { checkOptions, functionOption, textOption } from '../validation/options.js'
 
-/** What JSON can say. */
+/** A JSON value. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
 
 /** A type that the codec carries besides its own; made with `defineType`. */

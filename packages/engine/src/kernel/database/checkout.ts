@@ -24,7 +24,7 @@ export interface Checkout {
 
 export interface LentConnection {
   query(query: DriverQuery): Promise<DriverResult>
-  /** It is in an unknown state: close it instead of giving it back. What the server still runs for it is cancelled. */
+  /** It is in an unknown state: close it instead of returning it to the pool. A statement that still runs is cancelled. */
   discard(): void
   readonly usable: boolean
   /** Whether a statement is under way. */
@@ -55,7 +55,7 @@ export function createCheckout(pool: DriverPool, target: string, size: number): 
     const client = await borrow()
     const lending = lendingOf(client)
     lent.add(lending)
-    // A lent connection that breaks emits 'error', which would end the process if nobody listened.
+    // A lent connection that breaks emits 'error', which would end the process without a listener.
     const discard = () => lending.connection.discard()
     client.on('error', discard)
     try {
@@ -125,7 +125,7 @@ function lendingOf(client: DriverPoolClient): Lending {
         return await client.query(query)
       } catch (error) {
         if (breaksConnection(error)) usable = false
-        // Our own time limit: the server knows nothing of it and goes on.
+        // Our own time limit: the server does not know it and continues.
         if (error instanceof Error && error.message === 'Query read timeout') timedOut = true
         throw error
       } finally {

@@ -15,7 +15,7 @@ export interface Database extends Executor {
    */
   transaction<T>(work: (tx: Transaction) => Promise<T>, options?: TransactionOptions): Promise<T>
   /**
-   * The same as `run`, on a few connections that nothing else uses: for claims and heartbeats, which must go on while user
+   * The same as `run`, on a few connections that nothing else uses: for claims and heartbeats, which must continue while user
    * transactions, or whatever else a user's pool serves, have taken all others.
    */
   readonly reserved: Executor

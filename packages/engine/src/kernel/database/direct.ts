@@ -8,7 +8,7 @@ import type { Session } from './session.js'
 import type { Target } from './target.js'
 import { unreachable } from './unreachable.js'
 
-/** Milliseconds for closing a connection politely. */
+/** Milliseconds for closing a connection in order. */
 const GOODBYE = 2_000
 
 /** A connection of its own outside the pool: for LISTEN, and for a lock that is held while other statements run. */
@@ -18,13 +18,13 @@ export interface DirectConnection extends Executor, Queryable {
   onNotification(listener: (channel: string, payload: string) => void): void
   /** Called once if the connection breaks; not when it is closed. */
   onLost(listener: (error: Error) => void): void
-  /** Does a pooler stand between us and PostgreSQL, so that another server process may answer each transaction? */
+  /** Whether there is a pooler, so that each transaction may get another server process. */
   isPooled(): Promise<boolean>
   close(): Promise<void>
 }
 
 /** Opens direct connections and remembers them, so that none outlives the database object. */
-export function createDirectConnections(target: Target, config: pg.ClientConfig, session: Session) {
+export function createDirectConnections(target: Target, config: object, session: Session) {
   const open = new Set<DirectConnection>()
   let closed = false
   return {
@@ -48,7 +48,7 @@ export function createDirectConnections(target: Target, config: pg.ClientConfig,
   }
 }
 
-async function openDirect(target: Target, config: pg.ClientConfig, session: Session): Promise<DirectConnection> {
+async function openDirect(target: Target, config: object, session: Session): Promise<DirectConnection> {
   const socket = new Socket()
   const client = new pg.Client({ ...config, stream: () => socket })
   const lost = watchForLoss(client)
@@ -75,7 +75,7 @@ async function openDirect(target: Target, config: pg.ClientConfig, session: Sess
     },
     close: async () => {
       lost.stop()
-      // `end` waits for the other side to say goodbye, which a network that hangs never does.
+      // `end` waits for the server to close the connection, which never happens on a network that hangs.
       await Promise.race([client.end(), sleep(GOODBYE, undefined, { ref: false })])
       socket.destroy()
     },

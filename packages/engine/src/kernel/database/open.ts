@@ -87,7 +87,7 @@ export async function openDatabase(options: DatabaseOptions = {}): Promise<Datab
   }
 }
 
-/** What a server says that is there and will take connections a little later. */
+/** Errors of a server that is starting and will accept connections a little later. */
 const NOT_READY = new Set(['57P03', '57P01', '57P02', '53300'])
 
 /** How a connection ends that had been accepted: the server is being restarted; the address is not wrong. */
@@ -133,7 +133,7 @@ function sizeOf({ options }: DriverPool): number {
 
 function ownPool(config: pg.PoolConfig): pg.Pool {
   const pool = new pg.Pool(config)
-  // A server that ends a connection in the same breath in which it accepts it: the pool has let go of the client, its
+  // A server that ends a connection as it accepts it: the pool has released the client, its
   // borrower does not have it yet, and without a listener the error would end the process.
   pool.on('connect', (client) => void client.on('error', () => undefined))
   return pool

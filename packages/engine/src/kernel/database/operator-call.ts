@@ -6,8 +6,8 @@ import type { Executor } from './executor.js'
 import { codeOf, isTransient, outcomeUnknown } from './transient.js'
 
 /**
- * Calls of operators. A person waits for the answer, and acts on it: so it comes within five seconds, and it says
- * whether the call took effect. HF_BUSY and HF_DATABASE_UNAVAILABLE: it did not and will not. HF_OUTCOME_UNKNOWN: the answer to
+ * Calls of operators. A person waits for the result and acts on it, so it comes within five seconds, and it says
+ * whether the call took effect. HF_BUSY and HF_DATABASE_UNAVAILABLE: it did not and will not. HF_OUTCOME_UNKNOWN: the response to
  * its commit was lost, so it may have.
  */
 
@@ -17,7 +17,7 @@ const ANSWER_WITHIN = 5_000
 const COMMIT_BY = 4_200
 /** Milliseconds that it waits for a row which another transaction has locked. */
 const LOCK = 3_000
-/** The same in a call for many items of which one was locked: while it is looked for, nobody waits for each try. */
+/** The same in a call for many items of which one was locked: the search for it must not wait for each attempt. */
 const SHORT_LOCK = 200
 
 const LOCK_NOT_AVAILABLE = '55P03'
@@ -92,7 +92,7 @@ export async function operatorCallForMany<Item, Answer>(
   return call(items, items.length === 1 ? LOCK : SHORT_LOCK)
 }
 
-/** Waiting for a connection of an exhausted pool cannot be called off; the transaction ends by itself when it gets one. */
+/** Waiting for a connection of an exhausted pool cannot be cancelled; the transaction ends by itself when it gets one. */
 async function inTime<T>(running: Promise<T>, began: number, silence: () => Error): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const over = new Promise<never>((_, reject) => {

@@ -13,13 +13,13 @@ export interface DatabaseOptions {
   readonly pool?: DriverPool
   /** Behind a pooler: the address of PostgreSQL itself, for LISTEN and for migrations. */
   readonly directConnectionString?: string
-  /** The schema of this installation, `holdfast` by default. Any name goes. */
+  /** The schema of this installation; any name is allowed. Default: `holdfast`. */
   readonly schema?: string
-  /** `auto` prepares statements until a pooler turns out not to hold them. */
+  /** `auto` prepares statements until a pooler is found that does not support them. */
   readonly prepare?: 'auto' | 'off'
-  /** The size of Holdfast's own pool, 10 by default. */
+  /** The size of Holdfast's own pool. Default: 10. */
   readonly poolSize?: number
-  /** How long a statement may take before its connection counts as hung, 30 s by default. */
+  /** How long a statement may take before its connection counts as hung. Default: 30 s. */
   readonly statementTimeout?: Duration
   /**
    * How long opening waits for a server that starts up, recovers, or has no connection free. Default: 30 s. Where you give it,
@@ -38,7 +38,7 @@ export interface CheckedOptions {
   readonly poolSize: number
   readonly statementTimeout: number
   readonly connectTimeout: number
-  /** Whether a server that does not answer at all is waited for. */
+  /** Whether to wait for a server that does not respond at all. */
   readonly waitForServer: boolean
   readonly applicationName: string | undefined
   readonly logger: Logger

@@ -11,16 +11,16 @@ export interface DatabaseRetryOptions {
   readonly name: string
   /** Does the operation recognise its own earlier success? Only then is it repeated after an unknown outcome. */
   readonly idempotent: boolean
-  /** Milliseconds since the first attempt; `Infinity` for workers, which carry on. */
+  /** Milliseconds since the first attempt; `Infinity` for workers, which never give up. */
   readonly giveUpAfter: number
   readonly backoff: { next(): number }
   readonly signal?: AbortSignal
-  /** Told before each wait. */
+  /** Called before each wait. */
   readonly onRetry?: (error: unknown, delay: number) => void
 }
 
 /**
- * Repeats an operation while the database is in trouble: connection lost, failover, deadlock, too many
+ * Repeats an operation after a transient error of the database: connection lost, failover, deadlock, too many
  * connections. Every other error is thrown at once, as it is.
  *
  * @example

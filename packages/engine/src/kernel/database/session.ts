@@ -5,7 +5,7 @@ import type { PreparedStatements } from './prepared.js'
 /** Awaited with `before <statement>` and `after <statement>` around every statement; tests kill and cut there. */
 export type Faults = (point: string) => void | Promise<void>
 
-/** One connection, however it was come by. */
+/** One connection, from the pool or separate. */
 interface Connection {
   query(query: DriverQuery): Promise<DriverResult>
 }
@@ -25,7 +25,7 @@ interface SessionSettings {
   readonly faults: Faults | undefined
 }
 
-/** How our statements are spoken to a connection. */
+/** How our statements are sent on a connection. */
 export interface Session {
   readonly sql: (text: string) => string
   run(connection: Connection, place: Place, statement: Statement, params?: readonly unknown[]): Promise<unknown[]>
@@ -39,7 +39,7 @@ export interface Session {
   ): Promise<DriverResult>
   /** Whether the server knows transaction_timeout (PostgreSQL 17 and newer). */
   hasTransactionTimeout(): boolean
-  /** Told once, when the version is known. */
+  /** Set once, when the version is known. */
   serverVersion(number: number): void
   /** Whatever else counts as a statement for the fault points. */
   withFaults<T>(name: string, operation: () => Promise<T>): Promise<T>

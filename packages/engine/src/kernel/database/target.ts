@@ -3,9 +3,11 @@ import { invalidOption } from '../validation/invalid-option.js'
 import type { DriverPool } from './driver.js'
 import { unreachable } from './unreachable.js'
 
-/** Where the database is, as `pg` wants it, and as we may say it: never with the password. */
+/** Where the database is. Its types do not name those of `pg`, which users need not have. */
 export interface Target {
-  readonly config: pg.ClientConfig
+  /** Settings of a client of `pg`. */
+  readonly config: object
+  /** For messages: never with the password. */
   readonly label: string
 }
 
@@ -40,7 +42,7 @@ export function targetOfPool(pool: DriverPool): Target {
 }
 
 /** The settings of a connection that we make ourselves. */
-export function connectionConfig(target: Target, applicationName: string | undefined): pg.ClientConfig {
+export function connectionConfig(target: Target, applicationName: string | undefined): object {
   return {
     connectionTimeoutMillis: CONNECT_TIMEOUT,
     ...target.config,

@@ -13,15 +13,15 @@ export interface UserCodeLimits {
    */
   readonly limitMs: number
   /**
-   * Milliseconds after which the server itself ends the session when it hears nothing of the worker, so that a frozen worker's
-   * locks are released: the lease. A worker that lives says so three times as often, also while its user code uses no SQL.
+   * Milliseconds without a statement after which the server itself ends the session, so that a frozen worker's
+   * locks are released: the lease. A live worker sends a statement three times as often, also while its user code uses no SQL.
    */
   readonly idleMs: number
   /** Ends the transaction like the time limit does, with the signal's reason: a lost lease, a stop. */
   readonly signal?: AbortSignal
 }
 
-/** What bounds a transaction that must answer soon, whatever else holds its rows. */
+/** The limits of a transaction that must end soon, whatever locks its rows. */
 export interface AnswerLimits {
   /** Milliseconds that it waits for a lock before it fails. */
   readonly lockMs: number
@@ -31,7 +31,7 @@ export interface AnswerLimits {
   readonly commitMs: number
   /** What it fails with when it has not got that far. */
   readonly late: () => Error
-  /** Called before the commit is sent: from then on nobody can say that nothing was applied. */
+  /** Called before the commit is sent: from then on it is not certain that nothing was applied. */
   readonly onCommit: () => void
 }
 
@@ -48,8 +48,8 @@ interface TransactionLimit {
 }
 
 /**
- * The clock of one transaction with user code in it: ends it when its time is up, and until then tells the server now and then
- * that this process lives, so that only a frozen one runs into the session's idle limit.
+ * The clock of one transaction with user code in it: ends it at its time limit, and until then sends a statement now and then,
+ * so that only a frozen process reaches the session's idle limit.
  */
 export function startTransactionLimit(
   connection: LentConnection,
@@ -79,7 +79,7 @@ export function startTransactionLimit(
   }
 }
 
-/** The clock of one transaction that must answer soon. */
+/** The clock of one transaction that must end soon. */
 export function startAnswerLimit({ commitBy, late }: AnswerLimits): TransactionLimit {
   const { limit, fail } = openLimit()
   const left = commitBy - performance.now()

@@ -21,13 +21,13 @@ export interface Transaction extends Executor, Queryable {
 }
 
 export interface TransactionOptions {
-  /** Run the function again when the database gave up on it before the commit. It must be harmless to repeat. */
+  /** Run the function again after a transient error before the commit. It must be safe to repeat. */
   readonly retry?: boolean
   /** The function recognises its own earlier commit: run it again also after a commit whose answer was lost. */
   readonly idempotent?: boolean
   /** User code runs in it, within these limits. */
   readonly userCode?: UserCodeLimits
-  /** A person waits for the answer (operator-call.ts). */
+  /** A person waits for the result (operator-call.ts). */
   readonly answer?: AnswerLimits
 }
 

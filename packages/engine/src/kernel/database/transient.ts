@@ -32,7 +32,7 @@ const TRANSIENT_STATES: Readonly<Record<string, string>> = {
 
 /** What Node's sockets and resolver report. */
 const TRANSIENT_SYSTEM_ERRORS: Readonly<Record<string, string>> = {
-  ECONNREFUSED: 'nobody listens yet, or any more',
+  ECONNREFUSED: 'nothing listens on the port',
   ECONNRESET: 'the other side dropped the connection',
   ECONNABORTED: 'the connection was aborted on our side',
   EPIPE: 'written to a connection that the other side had closed',
@@ -70,7 +70,7 @@ const TRANSIENT_TEXTS: readonly { readonly text: RegExp; readonly sent: boolean 
   { text: /^cached plan must not change result type$/, sent: false },
 ]
 
-/** The connection went away while a statement was under way: what became of it is not known. */
+/** The connection was lost while a statement was in flight: its outcome is unknown. */
 const UNKNOWN_STATES = new Set(['08000', '08003', '08006', '08007', '40003', '57P01', '57P02', 'XX000'])
 const UNKNOWN_SYSTEM_ERRORS = new Set([
   'ECONNRESET',

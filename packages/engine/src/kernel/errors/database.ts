@@ -9,7 +9,7 @@ export const databaseErrors = {
   ),
   HF_DATABASE_UNAVAILABLE: entry<{ operation: string; waited: string; problem: string }>(
     503,
-    (d) => `${d.operation} got no answer from PostgreSQL within ${d.waited}: ${d.problem}`,
+    (d) => `${d.operation} got no response from PostgreSQL within ${d.waited}: ${d.problem}`,
     'The outcome may be unknown. Repeat the call with the same id: it is done once.',
   ),
   HF_OUTCOME_UNKNOWN: entry<{ operation: string; problem: string }>(
@@ -41,7 +41,7 @@ export const databaseErrors = {
   HF_BUSY: entry<{ operation: string; waited: string; problem: string }>(
     409,
     (d) => `${d.operation} was given up after ${d.waited}: ${d.problem}`,
-    'Nothing was changed. Try again when the other transaction has ended; pg_stat_activity shows who holds the row.',
+    'Nothing was changed. Try again when the other transaction has ended; pg_stat_activity shows which session has locked the row.',
   ),
   HF_DATABASE_TOO_OLD: entry<{ version: string }>(
     500,
@@ -51,7 +51,7 @@ export const databaseErrors = {
   HF_NOT_PERMITTED: entry<{ operation: string; problem: string; remedy: string }>(
     403,
     (d) => `PostgreSQL does not permit to ${d.operation}: ${d.problem}. ${d.remedy}`,
-    'Have an administrator grant the right or run the step once; nothing was changed.',
+    'Ask an administrator to grant the right or to run the step once; nothing was changed.',
   ),
   HF_SCHEMA_TOO_NEW: entry<{ schema: string; found: number; known: number }>(
     500,
@@ -97,6 +97,6 @@ export const databaseErrors = {
   HF_QUEUE_NOT_FOUND: entry<{ queue: string }>(
     404,
     (d) => `there is no queue \`${d.queue}\``,
-    'Create the queue or correct its name; sending to it outside a transaction makes it.',
+    'Create the queue or correct its name; sending to it outside a transaction creates it.',
   ),
 }

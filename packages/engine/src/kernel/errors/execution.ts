@@ -15,7 +15,7 @@ export const executionErrors = {
   HF_CANCELLED: entry<Work>(
     409,
     (d) => `${workName(d)} is cancelled`,
-    'End what you are doing; what the call returns is still recorded.',
+    'Stop; what the call returns is still recorded.',
   ),
   HF_DEADLINE_EXCEEDED: entry<Work>(
     409,
@@ -24,14 +24,13 @@ export const executionErrors = {
   ),
   HF_RATE_LIMITED: entry<{ key: string; maxWait: string; retryAfter: number }>(
     429,
-    (d) =>
-      `rate limit \`${d.key}\` has no slot free within ${d.maxWait}; there is one in that time from ${d.retryAfter} ms on`,
+    (d) => `rate limit \`${d.key}\` has no slot free within ${d.maxWait}; try again after ${d.retryAfter} ms`,
     'No slot was taken. Try again after `details.retryAfter` (in milliseconds), wait for longer (`maxWait`), or raise the limit.',
   ),
   HF_STEP_NAME_REUSED: entry<{ name: string; first: string; second: string }>(
     409,
     (d) => `the name \`${d.name}\` is used for a ${d.first} and for a ${d.second}`,
-    'Give the two calls different names: the record tells calls apart by them.',
+    'Give the two calls different names: the record identifies calls by their names.',
   ),
   HF_CONTINUE_WITH_OPEN_CALLS: entry<Work & { calls: string }>(
     409,
@@ -47,13 +46,13 @@ export const executionErrors = {
   HF_CALL_OUT_OF_PLACE: entry<{ name: string }>(
     500,
     (d) =>
-      `\`${d.name}\` was called inside a step, or after awaiting something that is no call of ctx: a replay would not find it`,
+      `\`${d.name}\` was called inside a step, or after awaiting something that is not a call of ctx: a replay would not find it`,
     'Call ctx from `execute` itself, and put whatever else it awaits into ctx.step or ctx.sideEffect.',
   ),
   HF_STATE_WRITE_IN_STEP: entry<{ property: string }>(
     409,
     (d) =>
-      `the state (\`${d.property}\`) was written inside a step, or after awaiting something that is no call of ctx`,
+      `the state (\`${d.property}\`) was written inside a step, or after awaiting something that is not a call of ctx`,
     'Return the value from the step and write it to the state in `execute`: a replay repeats only that.',
   ),
   HF_MUST_NOT_BE_ASYNC: entry<{ what: string }>(
@@ -73,8 +72,8 @@ export const executionErrors = {
   ),
   HF_CONDITION_UNEVALUABLE: entry<{ step: string; problem: string; marked: string }>(
     422,
-    (d) => `condition \`${d.step}\` cannot be answered: ${d.problem}\n${d.marked}`,
-    'Give the step an input that has what the condition asks for, or change the condition in a new version.',
+    (d) => `condition \`${d.step}\` cannot be evaluated: ${d.problem}\n${d.marked}`,
+    'Give the step an input that has the fields of the condition, or change the condition in a new version.',
   ),
   HF_TARGET_TIMEOUT: entry<{ target: string; limit: string }>(
     504,

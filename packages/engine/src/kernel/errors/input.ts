@@ -75,7 +75,7 @@ export const inputErrors = {
   ),
   HF_INVALID_WORKFLOW_FILE: entry<{ path: string; problem: string }>(
     400,
-    (d) => `this is no workflow: ${d.path} ${d.problem}`,
+    (d) => `this is not a workflow: ${d.path} ${d.problem}`,
     'Correct the file at the path named; the reference of `loadWorkflow` shows the form.',
   ),
   HF_INVALID_CONDITION: entry<{ problem: string; position: number; marked: string }>(

@@ -11,7 +11,7 @@ import {
 } from './entry.js'
 
 const NOT_IN_TROUBLE =
-  'Nothing was changed. Another operator has acted on it, it went on by itself, or the id is wrong; `hf.trouble.list` shows what needs a person.'
+  'Nothing was changed. Another operator has acted on it, it continued by itself, or the id is wrong; `hf.trouble.list` shows what needs a person.'
 
 /** What is refused of a piece of work: a command, a process, a workflow instance, an item, or its definition. */
 export const workErrors = {
@@ -64,13 +64,13 @@ export const workErrors = {
   >(
     504,
     (d) => `${workName(d)} did not end within ${d.waited}: it is ${d.status}. ${d.why}`,
-    'Do what the message says; it goes on as soon as it can. Ask again, or be told by a reply.',
+    'Do what the message says. The work continues as soon as it can, and its result can be awaited again.',
   ),
   HF_CALL_OUTCOME_UNKNOWN: entry<Work & { step?: string }>(
     409,
     (d) =>
-      `${workName(d)} cannot simply be retried${atStep(d.step)}: it must not be called twice, nobody knows whether its last call had its effect, and it cannot inquire`,
-    'Find out on the other side whether it had its effect. If it had, `complete(by, result)`; if not, `retry(by, { notDone: true })`; of a process name the `step` in both. Or give it an `inquire` function, or cancel it.',
+      `${workName(d)} cannot simply be retried${atStep(d.step)}: it must not be called twice, it is unknown whether its last call had its effect, and it cannot inquire`,
+    'Find out from the external system whether it had its effect. If it had, `complete(by, result)`; if not, `retry(by, { notDone: true })`; of a process name the `step` in both. Or give it an `inquire` function, or cancel it.',
   ),
   HF_NOTHING_TO_RESOLVE: entry<Work & { step: string }>(
     409,
@@ -106,13 +106,13 @@ export const workErrors = {
   ),
   HF_DUPLICATE_KEY: entry<Work>(
     409,
-    (d) => `${workName(d)} is there already, and is not a child of this process`,
+    (d) => `${workName(d)} exists already, and is not a child of this process`,
     'Give each child a key of its own, or none: its id is derived from its parent.',
   ),
   HF_DUPLICATE_BATCH: entry<{ batchId: string }>(
     409,
     (d) => `batch ${d.batchId} exists already`,
-    'Nothing was written. Add to it with `send(…, { batch })` while it is open, or make one with another id.',
+    'Nothing was written. Add to it with `send(…, { batch })` while it is open, or create one with another id.',
   ),
   HF_BATCH_CLOSED: entry<Work & { batchId: string }>(
     409,
@@ -142,11 +142,11 @@ export const workErrors = {
   HF_WORKFLOW_CHANGED: entry<Definition & { version: number }>(
     409,
     (d) => `workflow ${definitionName(d)} has another graph under version ${d.version} already`,
-    'Raise the version: running instances go on with the graph they were started with.',
+    'Raise the version: running instances keep the graph they were started with.',
   ),
-  HF_START_VETOED: entry<Work & { hook: string; problem: string }>(
+  HF_START_VETOED: entry<Definition & { version: number; hook: string; problem: string }>(
     409,
-    (d) => `${workName(d)} was not started: the hook ${d.hook} refused it: ${d.problem}`,
+    (d) => `workflow ${definitionName(d)}-v${d.version} was not started: the hook ${d.hook} refused it: ${d.problem}`,
     'Nothing was written. Correct what the hook objects to, or remove the hook.',
   ),
 }

@@ -5,12 +5,12 @@ import { type FailureKind, failureKind } from './failure-errors.js'
 import { fingerprint, messageShape } from './fingerprint.js'
 import { describeThrown, originOf, read, readText, shorten, stackOf, toDetails } from './thrown.js'
 
-/** What went wrong, as data: it can be stored, shown, grouped and searched whatever was thrown. */
+/** A failure as data: it can be stored, shown, grouped and searched, whatever was thrown. */
 export interface Failure {
   readonly kind: FailureKind
   readonly code: string
   readonly message: string
-  /** The message with everything particular replaced: what a group of failures is called. */
+  /** The message without ids, numbers and quoted text: the name of a group of failures. */
   readonly shape: string
   /** The same for all failures of one code and shape. */
   readonly fingerprint: string
@@ -24,14 +24,14 @@ export interface Failure {
   readonly stack?: string
   /** The chain of `cause`s, nearest first. */
   readonly causes?: readonly string[]
-  /** Why the definition's classifier was no help, where it threw or answered nonsense. */
+  /** Why the definition's classifier could not be used: it threw, or returned an unknown kind. */
   readonly classifierProblem?: string
 }
 
 export interface ClassifyOptions {
-  /** What an error is that nobody knows: transient in commands and workflows, permanent in processes. */
+  /** The kind of an unknown error: transient in commands and workflows, permanent in processes. */
   readonly unknown: 'transient' | 'permanent'
-  /** The definition's own opinion on errors that do not say their kind themselves. */
+  /** The definition's classifier for errors that have no kind of their own. */
   readonly classify?: (error: unknown) => 'transient' | 'business' | 'permanent' | undefined
 }
 
@@ -120,7 +120,7 @@ function toKind(value: unknown): FailureKind | undefined {
   }
 }
 
-/** Refused by a rate limit, out of reach for now, no answer in time: the statuses of ours that pass by themselves. */
+/** Refused by a rate limit, unreachable, or no response in time: statuses of our errors that are transient. */
 const passingStatuses: readonly unknown[] = [429, 503, 504]
 
 /** Mistakes in the program, of which each repetition may commit half of the work once more. */

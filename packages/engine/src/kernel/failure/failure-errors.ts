@@ -26,7 +26,7 @@ abstract class FailureError extends Error {
 }
 
 /**
- * It may work the next time: retried.
+ * It may succeed the next time: it is retried.
  *
  * @example
  * if (response.status === 503) throw new TransientError('the risk service is restarting')
@@ -41,7 +41,7 @@ export class TransientError extends FailureError {
 }
 
 /**
- * The answer is no, and that is an answer: not retried, compensated or failed, no operator is called.
+ * A refusal, not a malfunction: it is not retried and needs no operator; the work fails or is compensated.
  *
  * @example
  * throw new BusinessError('the card was declined', { code: 'CARD_DECLINED', details: { reason } })
@@ -56,7 +56,7 @@ export class BusinessError extends FailureError {
 }
 
 /**
- * It will never work without a person: not retried, goes to troubleshooting.
+ * It cannot succeed without a person: it is not retried and goes to troubleshooting.
  *
  * @example
  * throw new PermanentError('the account does not exist', { code: 'NO_ACCOUNT' })

@@ -46,7 +46,7 @@ export function applyNext(db: Database, files: SqlFiles, lockTimeout: number): P
 }
 
 /**
- * The settings of this transaction. A migration that waits for a table lock makes everybody queue up behind it, so it
+ * The settings of this transaction. A migration that waits for a table lock makes all other sessions queue behind it, so it
  * waits for a moment only. The search path is emptied because every name in our files is written in full.
  */
 export async function settle(transaction: Queryable, lockTimeout: number): Promise<void> {
@@ -86,7 +86,7 @@ export async function createFunctions(db: Database, tx: Transaction, file: Funct
   await tx.run(noteFunctions, [file.name, file.revision, file.checksum])
 }
 
-/** Runs SQL of a file and says in which file and line it failed. What passes by itself is left as it is. */
+/** Runs SQL of a file and says in which file and line it failed. Transient errors are not changed. */
 export async function execute(
   file: string,
   text: string,

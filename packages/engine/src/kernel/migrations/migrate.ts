@@ -14,7 +14,7 @@ import { readState } from './state.js'
 export interface MigrateOptions {
   /** A folder with `migrations/` and `functions/`; our own by default. */
   readonly directory?: string
-  /** Milliseconds that a file waits for a table lock before it lets everybody else pass and tries again. */
+  /** Milliseconds that a file waits for a table lock before it lets other sessions pass and tries again. */
   readonly lockTimeout?: number
   /** Milliseconds without progress after which a database in trouble, or a table that stays locked, is given up on. */
   readonly patience?: number
@@ -60,7 +60,7 @@ export async function migrate(db: Database, options: MigrateOptions = {}): Promi
       functions.push(...outcome.functions)
       logger.info({ schema: db.schema, ...outcome }, 'the schema was migrated')
     } catch (error) {
-      // A commit with an unknown outcome is safe to go on from: the next round reads what is there.
+      // A commit with an unknown outcome is safe to continue from: the next round reads what is there.
       if (!isTransient(error)) throw error
       await waiting.afterTrouble(error)
     }

@@ -10,7 +10,7 @@ import { malformed } from './malformed.js'
 import { readState } from './state.js'
 
 const CREATE_INDEX = /^create\s+(?:unique\s+)?index\s+concurrently\s+if\s+not\s+exists\s+(\w+)\s/i
-/** What may stand in an online file: it locks out nobody who reads or writes, and it can be run again. */
+/** The statements that an online file may have: they block no reader or writer, and can be run again. */
 const ALLOWED = [
   CREATE_INDEX,
   /^drop\s+index\s+concurrently\s+if\s+exists\s/i,
@@ -18,9 +18,9 @@ const ALLOWED = [
 ]
 
 /**
- * Applies an online file: statements that take their time while everybody works on, and that PostgreSQL does not run
+ * Applies an online file: statements that take long while other sessions continue, and that PostgreSQL does not run
  * inside a transaction. One connection holds the lock of the migrations in a transaction (without a snapshot, or the
- * build would wait for it); another one builds. Whatever is interrupted is taken up by the next start.
+ * build would wait for it); another one builds. The next start continues what was interrupted.
  */
 export async function applyOnline(db: Database, file: MigrationFile): Promise<ApplyOutcome> {
   const statements = checkedStatements(file)

@@ -2,7 +2,7 @@ import type { Queryable } from '../database/executor.js'
 
 /**
  * Fixes the search path of all functions of a schema that do not have one. Without it, names and operators inside a
- * function are looked up in the caller's path, where anybody who may create in `public` can plant a better match (an operator
+ * function are looked up in the caller's path, where any role that may create in `public` can plant a better match (an operator
  * `*` of int and interval, say) that then runs with the rights of the worker.
  *
  * Here, once, after every file, rather than as a line of each function. Left out are functions with a body of the SQL standard

@@ -13,7 +13,7 @@ interface AppliedFunctions {
   readonly checksum: string
 }
 
-/** What a schema has seen so far. */
+/** What was applied to a schema so far. */
 export interface SchemaState {
   readonly migrations: ReadonlyMap<number, AppliedMigration>
   readonly functions: ReadonlyMap<string, AppliedFunctions>

@@ -2,9 +2,9 @@ import type { By } from '../audit/audit.js'
 import { type ErrorCode, HoldfastError } from '../errors.js'
 import type { Model } from './handle.js'
 
-/** What became of one of many: a list of these is what every call on many pieces of work returns. */
+/** The result for one of many: every call on many pieces of work returns a list of these. */
 export interface BulkResult {
-  /** Not there where no model has work with this id that needs a person. */
+  /** Missing if no model has work with this id that needs a person. */
   readonly model?: Model
   readonly id: string
   /** Of a workflow: an instance may need a person in several steps. */
@@ -18,7 +18,7 @@ export interface BulkResult {
 /** What an operator can do with work that needs a person. */
 export type TroubleVerb = 'retry' | 'complete' | 'cancel' | 'skip'
 
-/** What an operator asked for, checked, in the words of all models. */
+/** The requested operation, checked, in the same form for all models. */
 export interface BulkCall {
   readonly verb: TroubleVerb
   readonly by: By
@@ -43,7 +43,7 @@ export interface BulkItem {
 export interface BulkOperator {
   /** The most that one transaction does well within the time of an operator's call. */
   readonly atOnce: number
-  /** One refusal per item, in their order; undefined where it was done. Throws what is true of all of them. */
+  /** One refusal per item, in their order; undefined if it was done. Throws an error that applies to all of them. */
   operate(
     call: BulkCall,
     of: { readonly domain: string; readonly type: string },
@@ -51,7 +51,7 @@ export interface BulkOperator {
   ): Promise<readonly (HoldfastError | undefined)[]>
 }
 
-/** Another operator was faster, or the work went on by itself. */
+/** Another operator acted before, or the work continued by itself. */
 export function notInTrouble(
   model: Model,
   { domain, type }: { readonly domain: string; readonly type: string },

@@ -30,23 +30,23 @@ export interface Handle<Result, Record, HistoryEntry> {
   result(options?: ResultOptions): Promise<Result>
   /** Everything that happened to it, oldest first. */
   history(): Promise<readonly HistoryEntry[]>
-  /** What it waits for, and when it will go on. */
+  /** What it waits for, and when it will continue. */
   why(): Promise<Why>
-  /** Lets work that needs a person go on: what failed is tried again with all its attempts. */
+  /** Retries work that needs a person: the failed call is made again, with all its attempts. */
   retry(by: By): Promise<void>
-  /** Stops the work. */
+  /** Cancels the work. */
   cancel(by: By, options?: CancelOptions): Promise<void>
   /** Ends work that needs a person as if it had returned this result. */
   complete(by: By, result?: Result): Promise<void>
 }
 
-/** A handle that began its work. */
+/** The handle that a call returns which may have started the work. */
 export interface Started {
-  /** Whether this call began it. False: it was there already, with the same id or key. */
+  /** Whether this call started it. False: it existed already, with the same id or key. */
   readonly created: boolean
 }
 
-/** What `startMany` returns for each, in the order of what was given. */
+/** What `startMany` returns for each, in their order. */
 export interface StartedOne extends Started {
   readonly id: string
 }

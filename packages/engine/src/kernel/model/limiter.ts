@@ -11,7 +11,7 @@ export interface Limiter {
   /** Takes one slot if it lies within the wait. A slot that the caller does not use is wasted. */
   reserve(key: string, maxWaitMs: number, signal?: AbortSignal): Promise<Reservation>
   /**
-   * Takes as many of so many slots as lie within the wait, which is 0 unless given: those that are free now. Returns how
+   * Takes up to `count` slots that are within the wait. Default wait: 0, only slots that are free now. Returns how
    * long it is until each.
    */
   reserveMany(

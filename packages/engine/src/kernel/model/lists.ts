@@ -3,7 +3,7 @@ export function isList<Item>(given: Item | readonly Item[]): given is readonly I
   return Array.isArray(given)
 }
 
-/** The parts of a list, so many items in each: a statement that takes all of a long list would hold its locks for too long. */
+/** A list in chunks: a statement that takes all of a long list would hold its locks for too long. */
 export function* chunksOf<Item>(items: readonly Item[], size: number): Generator<readonly Item[]> {
   for (let from = 0; from < items.length; from += size) yield items.slice(from, from + size)
 }

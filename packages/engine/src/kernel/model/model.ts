@@ -20,7 +20,7 @@ export interface InstalledModel {
   has(kind: PauseKind, name: string): boolean
   /** What a worker does for it. Costs no query. */
   work(worker: WorkerParts): ModelWork
-  /** Lets what runs outside of workers come to its next wait, for so long at most; nothing more begins. */
+  /** Lets work that runs outside of workers come to its next wait, for at most this long; nothing more begins. */
   readonly drain?: (longestMs: number) => Promise<void>
   /** After all workers have stopped: waits for its own writes, for a bounded time. */
   readonly close: () => Promise<void>
@@ -29,7 +29,7 @@ export interface InstalledModel {
 /** What one worker does for one model. */
 export interface ModelWork {
   /**
-   * Makes the loops for what is registered by now and has none yet, and hands over each as it is made, not started. Called again
+   * Creates the loops for what is registered and has none yet, and passes on each when it is created, not started. Called again
    * after it has failed, and when something is registered later.
    */
   grow(loops: NewLoops): Promise<void>
@@ -50,7 +50,7 @@ interface NewLoops {
   readonly addOwn: (loop: WorkLoop) => void
 }
 
-/** How a worker was asked to work. */
+/** The settings of a worker. */
 export interface WorkerSettings {
   readonly name: string
   readonly concurrency: number

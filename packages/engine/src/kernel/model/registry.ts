@@ -11,7 +11,7 @@ export interface Registered {
 export interface Registry<Item> {
   /** Refuses another item of the same name. */
   readonly add: (item: Item) => void
-  /** Whether it was there. Work that it runs goes on. */
+  /** Whether it was registered. Work that it runs continues. */
   remove(name: string): boolean
   readonly find: (name: string) => Item | undefined
   all(): readonly Item[]
@@ -25,7 +25,7 @@ export interface Registry<Item> {
 
 interface Options<Item> {
   readonly named: (item: Item) => Registered
-  /** Whether two items of one name are the same thing, so that adding it twice is harmless. Default: never. */
+  /** Whether two items of one name are the same, so that adding it twice is allowed. Default: never. */
   readonly same?: (known: Item, added: Item) => boolean
 }
 

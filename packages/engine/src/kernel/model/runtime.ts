@@ -8,7 +8,7 @@ import type { Results } from '../results/results.js'
 import type { Gate } from '../work/alone.js'
 import type { Limiter } from './limiter.js'
 
-/** What everything in one installation works with. Made once, when it is opened, and passed down. */
+/** What all parts of an installation share. Created once, when it is opened, and passed down. */
 export interface Runtime {
   readonly db: Database
   readonly codec: Codec
@@ -26,8 +26,8 @@ export interface Runtime {
   readonly name: string
   /** Whether processes run in their starter until their first wait. `unregistered`: also those that are not registered here. */
   readonly immediate: boolean | 'unregistered'
-  /** How long code that was told to stop is waited for. */
+  /** How long code that was told to stop is awaited. */
   readonly abortGraceMs: number
-  /** How long an `inquire` is asked again while the outcome of a call is unknown. */
+  /** How long an `inquire` is repeated while the outcome of a call is unknown. */
   readonly inquireForMs: number
 }

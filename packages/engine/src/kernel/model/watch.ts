@@ -1,27 +1,27 @@
 import type { Logger } from '../logger.js'
 
-/** What runs in this program, told of what comes for it in the database while it runs: a cancellation, a response. */
+/** Tells running work of this program what has come for it in the database: a cancellation, a response. */
 export interface Watch<Member> {
   /** Watches it from now on; returns how to end that. */
   join(member: Member): () => void
-  /** Something may have come for one of them. */
+  /** Polls now: something may have come for one of them. */
   look(): void
   close(): void
 }
 
 interface Options<Member> {
-  /** A program that gets no notifications (no LISTEN behind its pooler) looks so often by itself. */
+  /** The interval of polls, for a program that gets no notifications (no LISTEN behind its pooler). */
   readonly everyMs: number
-  /** Asks about all members with one statement, and tells those that something has come for and that are still watched. */
+  /** Reads with one statement what has come for the members, and tells those that are still watched. */
   readonly ask: (members: readonly Member[], isWatched: (member: Member) => boolean) => Promise<void>
-  /** Before each look of the timer, and at the end. */
+  /** Called before each poll of the timer, and at the end. */
   readonly check?: (members: Iterable<Member>) => void
-  /** What could not be asked, for the log. */
+  /** What could not be read, for the log. */
   readonly what: string
   readonly logger: Logger
 }
 
-/** Looks upon a notification and by a timer, one look at a time. Most members are over before the first look. */
+/** Polls on a notification and by a timer, one poll at a time. Most members end before the first poll. */
 export function createWatch<Member>({ everyMs, ask, check, what, logger }: Options<Member>): Watch<Member> {
   const members = new Set<Member>()
   let timer: NodeJS.Timeout | undefined

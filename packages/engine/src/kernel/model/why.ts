@@ -1,7 +1,7 @@
-/** Why a piece of work does not go on at the moment, or that it has ended. */
+/** Why a piece of work does not continue at the moment, or that it has ended. */
 export interface Why {
   /**
-   * `ended`; `running`: a worker has it; `notDue`: it will go on at a known time; `paused`: by an operator; `waiting`: for a
+   * `ended`; `running`: a worker has it; `notDue`: it will continue at a known time; `paused`: by an operator; `waiting`: for a
    * response, a reply, a child or a decision; `rateLimited`; `noWorker`: no live worker can run it; `needsPerson`; `queued`: it is
    * due and waits for its turn.
    */
@@ -17,6 +17,6 @@ export interface Why {
     | 'queued'
   /** One sentence for people, with the names and times that matter. */
   readonly text: string
-  /** When it goes on by itself at the latest: its due time, its timeout, or the end of its lease. */
+  /** When it continues by itself at the latest: its due time, its timeout, or the end of its lease. */
   readonly at?: Date
 }

@@ -9,7 +9,7 @@ export const definitionOf = (model: Model, name: string): Definition => ({ model
 /** A piece of work of the definition `domain/type`, as the details of errors name it. */
 export const workOf = (model: Model, name: string, id: string): Work => ({ ...definitionOf(model, name), id })
 
-/** The error of every call about work that is not there. */
+/** The error of every call about work that does not exist. */
 export function notFound(model: Model, name: string | undefined, id: string): HoldfastError<'HF_NOT_FOUND'> {
   return new HoldfastError('HF_NOT_FOUND', name === undefined ? { model, id } : workOf(model, name, id))
 }

@@ -10,7 +10,7 @@ import { createBackoff } from '../retry/backoff.js'
 export interface Listener {
   /** Calls `wake` when something of the topic may have become due. Returns a function that ends this. */
   subscribe(topic: string, wake: () => void): () => void
-  /** Are notifications known to arrive? Otherwise polling carries on alone. */
+  /** Whether notifications are known to arrive. Otherwise workers only poll. */
   readonly isListening: boolean
   close(): Promise<void>
 }
@@ -19,7 +19,7 @@ interface ListenerOptions {
   readonly logger?: Logger
   /** How long to wait for the notification that we send to ourselves. */
   readonly proofMs?: number
-  /** How often to send one: a connection that a firewall has forgotten looks alive and hears nothing. */
+  /** How often to send one: a connection that a firewall has dropped looks alive and receives nothing. */
   readonly proveEveryMs?: number
 }
 
@@ -47,7 +47,7 @@ export function startListener(db: Database, options: ListenerOptions = {}): List
         await prove(lost)
         listening = true
         backoff.reset()
-        // What was sent while nobody listened is looked for by everybody, once.
+        // Notifications may have been missed before: every loop polls once.
         wakeAll()
         while ((await Promise.race([lost, sleep(proveEveryMs, 'quiet', { ref: false })])) === 'quiet') await prove(lost)
       } catch (error) {

@@ -10,7 +10,7 @@ export interface Topics {
   wake(): void
 }
 
-/** Without a listener nobody is woken, and polling carries on. */
+/** Without a listener no loop is woken up, and loops only poll. */
 export function createTopics(listener: Listener | undefined): Topics {
   const subscribed = new Map<string, () => void>()
   const wakes = new Set<() => void>()

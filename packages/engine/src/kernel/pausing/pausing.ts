@@ -19,8 +19,8 @@ export interface Pause {
 export type IsRegistered = (kind: PauseKind, name: string) => boolean
 
 /**
- * Stops claims of a subject from the moment this commits; what is running goes on. Returns whether it was running
- * before: pausing twice changes nothing and keeps the first reason. What nobody has ever registered is refused.
+ * Stops claims of a subject from the moment this commits; running work continues. Returns whether it was running
+ * before: pausing twice changes nothing and keeps the first reason. A subject that was never registered is refused.
  */
 export async function pauseWork(
   db: Database,

@@ -16,14 +16,14 @@ export interface WorkerDefinition {
 }
 
 /**
- * Says, when a worker starts, every minute, and when something is registered later, which definitions and handlers it has,
- * and that it lives. What acts on absence (a type that no worker handles) asks `holdfast.absence_counts()`, which is
- * false until every worker that lives has had a beat after an outage.
+ * Records, when a worker starts, every minute, and when something is registered later, which definitions and handlers it has,
+ * and that it is alive. Code that acts on absence (a type that no worker handles) calls `holdfast.absence_counts()`, which is
+ * false until every live worker has had a heartbeat after an outage.
  */
 export interface Presence {
-  /** The first beat, before anything is claimed; throws where the database does not take it. */
+  /** The first heartbeat, before anything is claimed; throws if it cannot be written. */
   begin(): Promise<void>
-  /** Something was registered: beats soon. */
+  /** Something was registered: the next heartbeat comes soon. */
   changed(): void
   stop(): void
 }
@@ -33,7 +33,7 @@ const EVERY = 60_000
 interface Options {
   readonly worker: string
   readonly has: () => readonly WorkerDefinition[]
-  /** What models do with every beat. */
+  /** What models do with every heartbeat. */
   readonly beaten?: () => Promise<void>
   readonly everyMs?: number
   readonly logger: Logger
@@ -41,7 +41,7 @@ interface Options {
 
 export function createPresence(db: Executor, { worker, has, beaten, everyMs = EVERY, logger }: Options): Presence {
   const wake = createSignal()
-  // A beat that failed is tried again soon: after an outage others wait for it.
+  // A failed heartbeat is repeated soon: after an outage other workers wait for it.
   const backoff = createBackoff({ base: 250, cap: 15_000 })
   let running = false
 

@@ -4,7 +4,7 @@ import { type MetricLabels, type Metrics, noMetrics } from '../metrics/metrics.j
 /** The models whose work is reported, as they are called in logs and metrics. */
 type ReportedModel = 'commands' | 'processes' | 'workflows' | 'dispatch'
 
-/** Whose counters are raised: a definition, never a single item. */
+/** Whose counters are raised: those of a definition, never of a single item. */
 interface ReportedType {
   readonly model: ReportedModel
   /** Models without domains have none. */
@@ -30,24 +30,24 @@ export type ReportedEnd = 'completed' | 'failed' | 'compensated' | 'cancelled'
 
 /** What is known of an item's times, in milliseconds. */
 interface ReportedTimes {
-  /** From when it could run until a worker took it. */
+  /** From when it was due until a worker claimed it. */
   readonly queueMs?: number | undefined
-  /** Of one attempt, or of one execution until it ended or paused. */
+  /** Of one attempt, or of one execution until it ended or was suspended. */
   readonly runMs?: number | undefined
   /** From its creation until its end. */
   readonly totalMs?: number | undefined
 }
 
 /**
- * Where every model tells what became of its work. Models call it when the change is committed, from the one place
- * where the answer of that write arrives: so each is logged and counted once, and never on a replay. An answer that was
+ * Logs and counts what happens to work, for all models. Models call it when the change is committed, from the one place
+ * where the result of that write arrives: so each is logged and counted once, and never on a replay. A result that was
  * lost may be reported twice.
  */
 export interface Reports {
   started(what: ReportedType, count?: number): void
   /** Logged as a warning. */
   attemptFailed(what: Reported, failure: ReportedFailure, next?: { readonly retryInMs: number }): void
-  /** Nothing goes on until a person acts. Logged as an error. */
+  /** The work waits until a person acts. Logged as an error. */
   needsPerson(what: Reported, failure: ReportedFailure): void
   ended(what: ReportedType, end: ReportedEnd, times?: ReportedTimes): void
   times(what: ReportedType, times: ReportedTimes): void

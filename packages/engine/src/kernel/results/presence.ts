@@ -2,13 +2,13 @@ import type { Executor } from '../database/executor.js'
 import type { Logger } from '../logger.js'
 import type { Model } from '../models.js'
 
-/** Whether a live worker has the code of a definition; workers say so every minute. */
+/** Whether a live worker has the code of a definition; workers record this every minute. */
 export type IsLive = (name: string) => Promise<boolean>
 
 /** Why work that an operator has paused does not continue. */
 export const PAUSED = 'paused by an operator until `resume`; `hf.pauses()` says by whom and why'
 
-/** A worker that has not said for so long what it has counts as gone. */
+/** A worker whose last record is older than this counts as gone. */
 export const GONE_AFTER = 150_000
 
 /** Whether a live worker has a definition, or a handler of workflow steps, of a model. */
@@ -50,11 +50,11 @@ const knownStatement = {
 }
 
 /**
- * Says so when work is made that no live worker has the code for: a forgotten `run`, `register` or handler would
- * otherwise look like slowness. It looks a moment after the work was made, at most once per definition and minute.
+ * Warns when work is created that no live worker has the code for: a forgotten `run`, `register` or handler would
+ * otherwise look like slowness. It checks a moment after the work was created, at most once per definition and minute.
  */
 export interface MissingWorkers {
-  /** Work of this definition was made; costs a look into a map. */
+  /** Work of this definition was created; costs one lookup in a map. */
   made(model: string, name: string, isLive: IsLive): void
   close(): void
 }

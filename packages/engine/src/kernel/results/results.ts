@@ -9,18 +9,18 @@ import type { Model } from '../models.js'
 import type { Listener } from '../notify/listener.js'
 import { createBackoff } from '../retry/backoff.js'
 
-/** What has become of something that is waited for: its value, an error, or nothing yet. */
+/** The state of awaited work: its value, an error, or nothing yet. */
 export type Settled = { readonly value: unknown } | { readonly error: Error } | undefined
 
-/** What a model brings to have its ends awaited. */
+/** What a model provides so that callers can wait for its ends. */
 export interface ResultSource<Found = unknown> {
   /** Ends of this model are notified under it (`holdfast.wake_results`). */
   readonly model: Model
-  /** One statement for all that are waited for. What is not found is not in the answer. */
+  /** One statement for all awaited work. Work that is not found is missing from the result. */
   find(keys: readonly string[]): Promise<ReadonlyMap<string, Found>>
   settle(found: Found): Settled
   unknown(key: string): HoldfastError<'HF_NOT_FOUND'>
-  /** Why it has not ended: in what status it is, what it waits for, and whether a live worker can go on with it. */
+  /** Why it has not ended: its status, what it waits for, and whether a live worker can continue it. */
   why(found: Found): Promise<{ readonly work: Work; readonly status: string; readonly why: string }>
 }
 
@@ -30,7 +30,7 @@ export interface ResultSource<Found = unknown> {
  * restarts meanwhile is waited for within the caller's time.
  */
 export interface Results {
-  /** Resolves with the value of what `key` names; throws what it ended with, or HF_RESULT_TIMEOUT. */
+  /** Resolves with the result of the work that `key` names; rejects with its error, or with HF_RESULT_TIMEOUT. */
   wait<Found>(source: ResultSource<Found>, key: string, limitMs: number): Promise<unknown>
   close(): Promise<void>
 }
@@ -56,9 +56,9 @@ const POLL_LISTENING = 1_000
 const LISTEN_AFTER = 500
 /** How often the database is told that callers wait; see `result_wait` in sql/functions/kernel.sql. */
 const SAY_SO_EVERY = 10_000
-/** How long the error of a wait that is over may take to find out why. */
+/** How long it may take to find out why a wait has timed out. */
 const LAST_LOOK = 2_000
-/** Notifications of a busy installation come every few milliseconds, most of them about things that nobody here waits for. */
+/** Notifications of a busy installation come every few milliseconds, most of them about work that this program does not wait for. */
 const SHORTEST_AFTER_NOTIFICATION = 20
 
 export function createResults(db: Executor, { logger, listen }: Options): Results {
@@ -107,7 +107,7 @@ function createLoop(
   let saidSo = Number.NEGATIVE_INFINITY
   let quickSince = performance.now()
 
-  /** A new waiter, or news: the next polls come quickly. */
+  /** A new waiter or a notification: the next polls come quickly. */
   function quicken(): void {
     quickSince = performance.now()
     backoff.reset()
@@ -118,7 +118,7 @@ function createLoop(
     if (waiting.size > 0) timer = setTimeout(() => void poll(), milliseconds)
   }
 
-  /** Polls once for all that are waited for from this turn of the event loop on. */
+  /** Polls once for everything that is awaited in this turn of the event loop. */
   function wake(): void {
     if (polling) again = true
     else if (!soon) {
@@ -148,7 +148,7 @@ function createLoop(
       const found = await source.find(keys)
       for (const key of keys) settle(key, found.get(key))
     } catch (error) {
-      // A database that restarts is waited for; what is wrong with the question is for those who asked it.
+      // An outage is waited for; any other error rejects the waits of this poll.
       if (!isTransient(error)) for (const key of keys) end(key, { error: toError(error) })
       else logger.debug({ err: error, model: source.model }, 'could not look for results; looking again')
     } finally {
@@ -174,7 +174,7 @@ function createLoop(
     }
   }
 
-  /** A result that cannot be decoded is the error of those who wait for it, and of nobody else. */
+  /** A result that cannot be decoded rejects only the waits for this result. */
   function settledOf(found: unknown): Settled {
     try {
       return source.settle(found)

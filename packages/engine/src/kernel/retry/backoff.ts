@@ -1,16 +1,16 @@
 import type { Duration } from '../duration/duration.js'
 import { checkOptions, durationOption } from '../validation/options.js'
 
-/** How long to wait before asking the database again; `reset` after it has answered. */
+/** How long to wait before the next attempt; `reset` after the database has responded. */
 export interface Backoff {
   next(): number
   reset(): void
 }
 
 export interface BackoffOptions {
-  /** The shortest wait: 50 ms unless given. */
+  /** The shortest wait. Default: 50 ms. */
   readonly base?: Duration
-  /** The longest wait: 5 s unless given. */
+  /** The longest wait. Default: 5 s. */
   readonly cap?: Duration
   readonly random?: () => number
 }

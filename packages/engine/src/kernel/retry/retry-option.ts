@@ -27,14 +27,14 @@ export type Retry =
       readonly maxDelay?: Duration
       /** The delays one after the other, instead of `delay`; the last one repeats. */
       readonly delays?: readonly Duration[]
-      /** How much of each delay is left to chance: from 0 (nothing, the default) to 1 (all of it, as with `'full'`). */
+      /** How much of each delay is random: from 0 (nothing, the default) to 1 (all of it, as with `'full'`). */
       readonly jitter?: number | 'full'
     }
 
 /** Where only the number of calls can be chosen: the time between them is decided elsewhere. */
 export type RetryCount = { readonly maxAttempts: number }
 
-/** What was given of it; what was not is left to the definition, the worker or a default. */
+/** The fields that were given; the others come from the definition, the worker or a default. */
 export interface GivenRetry {
   readonly maxAttempts: number | undefined
   readonly policy: RetryPolicy | undefined

@@ -3,7 +3,7 @@ import { describe } from '../validation/describe.js'
 import { invalidOption } from '../validation/invalid-option.js'
 import { checkOptions, choiceOption, durationOption, integerOption } from '../validation/options.js'
 
-/** How much of a delay is left to chance: from 0 (none) to 1 (all of it), which `'full'` is another word for. */
+/** How much of a delay is random: from 0 (none) to 1 (all of it), for which `'full'` is another name. */
 type Jitter = number | 'full'
 
 /** The delays between calls. A bare list is the delays one after the other; the last one repeats. Users write `Retry`. */
@@ -14,7 +14,7 @@ export type RetryPolicyInput =
   | {
       readonly kind: 'linear'
       readonly base: Duration
-      /** The base, unless given. */
+      /** Default: the base. */
       readonly increment?: Duration
       readonly cap?: Duration
       readonly jitter?: Jitter
@@ -22,7 +22,7 @@ export type RetryPolicyInput =
   | {
       readonly kind: 'exponential'
       readonly base: Duration
-      /** 2, unless given. */
+      /** Default: 2. */
       readonly factor?: number
       readonly cap?: Duration
       readonly jitter?: Jitter

@@ -16,7 +16,7 @@ interface DurationRules {
 }
 
 /**
- * Refuses options that nobody reads, naming the one that was probably meant. Leaving the options out is the same
+ * Refuses unknown options, naming the one that was probably meant. Leaving the options out is the same
  * as giving none.
  *
  * @example
@@ -123,7 +123,7 @@ export function durationOption(
 }
 
 /**
- * True or false, and nothing that merely looks like it.
+ * True or false.
  *
  * @example
  * booleanOption('holdfast', 'migrate', given.migrate, { default: true })
@@ -213,7 +213,7 @@ const isoMoment = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\
  * A moment: a `Date`, or ISO-8601 text with its offset.
  *
  * @example
- * dateOption('send', 'runAt', given.runAt, { default: undefined })
+ * dateOption('send', 'startAt', given.startAt, { default: undefined })
  */
 export function dateOption<Default extends Date | undefined = Date>(
   where: string,

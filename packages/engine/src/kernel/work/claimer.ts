@@ -27,7 +27,7 @@ interface ClaimerOptions<Item extends Claimed> {
 
 interface Claim<Item extends Claimed> {
   readonly taken: readonly Lease<Item>[]
-  /** Nothing more is due, or the database is in trouble: wait before the next claim. */
+  /** Nothing more is due, or the database is unreachable: wait before the next claim. */
   readonly idle: boolean
   /** Whether the claim read everything that is due. */
   readonly complete: boolean
@@ -97,7 +97,7 @@ export function createClaimer<Item extends Claimed>(options: ClaimerOptions<Item
       if (taken.length < limit) return { ...nothing(nextDueMs, handled), taken, complete }
       return { taken, idle: false, complete, nextDueMs, handled }
     } catch (error) {
-      // Only trouble of the database counts as an outage.
+      // Only a transient error of the database counts as an outage.
       if (isTransient(error)) recoverFirst()
       logger.warn({ err: error, model: source.model }, 'claiming failed; trying again')
       metrics.count('database_retries', labels)

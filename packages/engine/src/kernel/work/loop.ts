@@ -44,7 +44,7 @@ export interface WorkLoopOptions<Item extends Claimed> {
 }
 
 export interface WorkLoop {
-  /** Begins to claim. A second call is harmless; a stopped loop stays stopped. */
+  /** Begins to claim. A second call does nothing; a stopped loop stays stopped. */
   start(): void
   /**
    * Claims nothing more, releases items that have not begun, and waits for items that have. After `timeout` milliseconds it
@@ -207,7 +207,7 @@ export function createWorkLoop<Item extends Claimed>(options: WorkLoopOptions<It
       const { id, type } = lease.item
       metrics.count('runs_failed', { model: source.model, type })
       logger.error({ err: error, id, type }, 'an execution failed outside user code; its lease will end')
-      // Trouble of the database is not the fault of the item.
+      // An error of the database is not the fault of the item.
       if (lease.item.lost && isTransient(error)) await note(() => losses?.begun(lease.item, 'begun'))
     } finally {
       stopSharing?.()

@@ -4,7 +4,7 @@ import type { Executor } from '../../kernel/database/executor.js'
 import { operatorCall } from '../../kernel/database/operator-call.js'
 import type { CheckedLimit } from '../check-limit.js'
 
-/** Makes a limit where there is none, and audits it in the same statement; false where there is one. */
+/** Creates a limit if there is none, and audits it in the same statement; false if there is one. */
 export async function defineLimit(db: Database, key: string, limit: CheckedLimit): Promise<boolean> {
   const { model, event, subject } = entryOf('RATE_LIMIT_DEFINED', key)
   const made = await db.run(defineStatement, [
@@ -17,7 +17,7 @@ export async function defineLimit(db: Database, key: string, limit: CheckedLimit
   return made.length > 0
 }
 
-/** Sets a limit and audits it in the same transaction; false where it was so already and nothing was written. */
+/** Sets a limit and audits it in the same transaction; false if nothing changed and nothing was written. */
 export async function setLimit(db: Database, key: string, limit: CheckedLimit, by: By): Promise<boolean> {
   return operatorCall(db, `set rate limit ${key}`, async (tx) => {
     const before = await addOrLock(tx, key, limit)
@@ -28,7 +28,7 @@ export async function setLimit(db: Database, key: string, limit: CheckedLimit, b
   })
 }
 
-/** Removes a limit with its bucket, audited in the same transaction; false where there was none. */
+/** Removes a limit with its bucket, audited in the same transaction; false if there was none. */
 export async function removeLimit(db: Database, key: string, by: By): Promise<boolean> {
   return operatorCall(db, `remove rate limit ${key}`, async (tx) => {
     const [before] = await tx.run<CheckedLimit>(removeStatement, [key])

@@ -1,7 +1,7 @@
 import type { Executor } from '../../kernel/database/executor.js'
 import { type BucketStatus, bucketStatus } from '../bucket-status.js'
 
-/** A rate limit: its configuration, and how things stand. */
+/** A rate limit: its configuration and its present state. */
 export interface RateLimit extends BucketStatus {
   readonly key: string
   readonly ticketsPerSecond: number

@@ -3,13 +3,14 @@ import type { Executor, Queryable } from '../../kernel/database/executor.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import { type JournalEvent, type ProcessWrite, writeProcesses } from '../queries/write-processes.js'
 import { reportWrite } from '../report.js'
-import { databaseTrouble, encodeResult, isLostLease, isToTurn } from './attempt.js'
+import { databaseTrouble, encodeResult, isToTurn } from './attempt.js'
 import type { Attempted, EncodedResult } from './attempted.js'
 import type { TransactionSpec } from './call-spec.js'
 import type { Call } from './calls.js'
 import type { Execution } from './execution.js'
 import { insideCall } from './inside-call.js'
-import type { NewRecord } from './journal.js'
+import { recordOf } from './journal.js'
+import { isLostLease, leaseLost } from './lost.js'
 
 /**
  * The user's SQL and the step's record in one transaction. It locks the process first: no worker can claim it
@@ -29,16 +30,17 @@ export async function attemptTransaction(execution: Execution, call: Call, spec:
     await journal.exclusively(() =>
       db.transaction(
         async (tx) => {
-          const { id, epoch } = execution.item
-          const lost = () => new HoldfastError('HF_LEASE_LOST', { id, epoch: String(epoch) })
-          const [held] = await tx.run<{ held: boolean }>(holdStatement, [id, epoch])
-          if (!held?.held) throw lost()
+          const { item } = execution
+          const [held] = await tx.run<{ held: boolean }>(holdStatement, [item.id, item.epoch])
+          if (!held?.held) throw leaseLost(item)
           const value = await insideCall(execution, call, () => queries.run(spec.work, tx))
           const encodedResult = encodeResult(execution, call, value)
-          const { event, write } = journal.beginCommit(recordOf(call, encodedResult, startedAt))
+          const detail = { startedAt: Math.floor(startedAt) }
+          const fields = { status: 'COMPLETED', attempt: call.attempts + 1, detail } as const
+          const { event, write } = journal.beginCommit(recordOf(call, fields, encodedResult))
           written = { event, encodedResult, write }
           const [answer] = await writeProcesses(tx, [write])
-          if (answer === undefined || answer === 'held' || 'failed' in answer) throw lost()
+          if (answer === undefined || answer === 'held' || 'failed' in answer) throw leaseLost(item)
         },
         limitsOf(execution, spec),
       ),
@@ -85,18 +87,6 @@ class UserQueries {
       if (error instanceof Error) this.#ofDatabase.add(error)
       throw error
     }
-  }
-}
-
-function recordOf(call: Call, { encoded }: EncodedResult, startedAt: number): NewRecord {
-  return {
-    kind: 'TRANSACTION',
-    name: call.name,
-    occurrence: call.occurrence,
-    status: 'COMPLETED',
-    attempt: call.attempts + 1,
-    detail: { startedAt: Math.floor(startedAt), ...(encoded ? {} : { nothing: true }) },
-    ...(encoded ? { encoded } : {}),
   }
 }
 

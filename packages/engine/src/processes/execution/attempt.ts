@@ -16,6 +16,7 @@ import type { Call } from './calls.js'
 import type { Execution } from './execution.js'
 import { type Answer, inquire, Unanswered } from './inquire.js'
 import { insideCall } from './inside-call.js'
+import { isLostLease, leaseLost } from './lost.js'
 
 const TROUBLE_DELAY = 1_000
 /** What a statement's own time limits end will take as long the next time: that is the call's own failure. */
@@ -26,15 +27,16 @@ const OWN_LIMITS = new Set(['57014', '55P03'])
  * rate limit, its `STARTED` record, everything that led to it on record; and then, once more, whether it is still to be called.
  */
 export async function attemptStep(execution: Execution, call: Call, spec: StepSpec): Promise<Attempted> {
+  let before: 'notDone' | undefined
   if (spec.atMostOnce && call.outcome === 'unknown') {
     const startedAt = execution.now()
     const answer = await inquire(execution, call, spec)
     if (answer !== 'notDone') return answered(execution, call, answer, startedAt)
-    call.attempted('notDone')
+    before = answer
   }
   const held = spec.rateLimit ? await awaitSlot(execution, spec.rateLimit) : undefined
-  if (held) return held
-  if (spec.atMostOnce) await beginOnce(execution, call)
+  if (held) return before && 'notBegun' in held ? { ...held, outcome: before } : held
+  if (spec.atMostOnce) await beginOnce(execution, call, before)
   // While it waited for its slot or for its own record, other calls may have ended and user code gone on: what it
   // reads of the state now must be on record too.
   while (execution.journal.uncommitted) await execution.journal.flush()
@@ -58,32 +60,26 @@ function callStep(execution: Execution, call: Call, spec: StepSpec): Promise<unk
   )
 }
 
-/** On record before the call: after a crash it is known that the outcome is not. */
-async function beginOnce({ journal }: Execution, call: Call): Promise<void> {
-  const { seq } = journal.append({
-    kind: call.spec.kind,
-    name: call.name,
-    occurrence: call.occurrence,
-    status: 'STARTED',
-    attempt: call.attempts + 1,
-  })
-  call.begun = true
-  call.lastSeq = seq
-  await journal.flush()
+/** On record before the call: after a crash it is known that the outcome is not. So is what became of the attempts before. */
+async function beginOnce(execution: Execution, call: Call, before: 'notDone' | undefined): Promise<void> {
+  const detail = before ? { outcome: before } : null
+  execution.recordCall(call, { status: 'STARTED', attempt: call.attempts + 1, detail })
+  await execution.journal.flush()
 }
 
 /** Another worker may have claimed it by now, if this worker was frozen for longer than its lease. */
 function refuseIfExpired({ lease }: Execution): void {
-  if (!lease.aborted && lease.remaining() > 0) return
-  throw new HoldfastError('HF_LEASE_LOST', { id: lease.item.id, epoch: String(lease.item.epoch) })
+  if (lease.aborted || lease.remaining() <= 0) throw leaseLost(lease.item)
 }
 
 /** Whether the process stops, is cancelled or is past its deadline since the call began to wait: nothing more is begun then. */
 export function isToTurn(execution: Execution): boolean {
-  const { finalDecision, cancel, item, parts } = execution
-  if (finalDecision || cancel || parts.stopping()) return true
+  const { item, parts } = execution
+  if (isTurned(execution) || parts.stopping()) return true
   return item.deadline !== null && item.deadline <= execution.now()
 }
+
+const isTurned = ({ state }: Execution): boolean => state.finalDecision !== undefined || state.cancel !== null
 
 function withdraw(execution: Execution, call: Call): Attempted {
   if (!call.begun) return { withdrawn: true }
@@ -105,7 +101,7 @@ async function failedStep(
   const outcome = outcomeOfFailure(failure)
   const failed: FailedAttempt = { failed: failure, startedAt, outcome }
   // Before a compensation the outcome is inquired about then.
-  if (outcome === 'refused' || !spec.atMostOnce || execution.finalDecision || execution.cancel) return failed
+  if (outcome === 'refused' || !spec.atMostOnce || isTurned(execution)) return failed
   const answer = await inquire(execution, call, spec, failure)
   return answer === 'notDone' ? { ...failed, outcome: answer } : answered(execution, call, answer, startedAt)
 }
@@ -143,12 +139,18 @@ export function stepCall(execution: Execution, call: Call, maxAttempts: number, 
   }
 }
 
-export function encodeResult(execution: Execution, call: Call, value: unknown): EncodedResult {
+export function encodeResult({ parts: { codec } }: Execution, call: Call, value: unknown): EncodedResult {
   if (value === undefined) return { encoded: undefined, value }
-  const { codec } = execution.parts
-  try {
+  return storable(() => {
     const encoded = codec.encode(value, { at: `the result of ${call.id}` })
     return { encoded, value: codec.decode({ json: JSON.parse(encoded.json), notes: encoded.notes }) }
+  })
+}
+
+/** A value of user code that cannot be stored is no different the next time. */
+export function storable<Result>(encode: () => Result): Result {
+  try {
+    return encode()
   } catch (error) {
     const code = error instanceof HoldfastError ? error.code : 'HF_NOT_ENCODABLE'
     throw new PermanentError(error instanceof Error ? error.message : String(error), { code, cause: error })
@@ -164,8 +166,4 @@ export function databaseTrouble(
   const message = error instanceof Error ? error.message : String(error)
   const trouble = new TransientError(message, { code: 'DATABASE_TROUBLE', cause: error })
   return { notBegun: execution.classify(trouble), retryAfterMs: TROUBLE_DELAY }
-}
-
-export function isLostLease(error: unknown): boolean {
-  return error instanceof HoldfastError && error.code === 'HF_LEASE_LOST'
 }

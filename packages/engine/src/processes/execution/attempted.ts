@@ -2,7 +2,7 @@ import type { Encoded } from '../../kernel/codec/codec.js'
 import type { Failure } from '../../kernel/failure/classify.js'
 import type { RecordDetail } from '../history.js'
 import type { JournalEvent } from '../queries/write-processes.js'
-import type { Call } from './calls.js'
+import type { CallState } from './calls.js'
 
 /** How an attempt ended, before it is recorded. */
 export type Attempted =
@@ -15,7 +15,7 @@ export type Attempted =
   /** A transaction has recorded itself. */
   | { readonly recorded: { readonly event: JournalEvent; readonly encodedResult: EncodedResult } }
   /** A command or child is under way. */
-  | { readonly begun: string }
+  | { readonly begun: true }
 
 export interface FailedAttempt {
   readonly failed: Failure
@@ -27,7 +27,7 @@ export interface FailedAttempt {
 }
 
 export interface Arrival {
-  readonly call: Call
+  readonly call: CallState
   readonly attempted: Attempted
 }
 

@@ -79,3 +79,6 @@ export interface RemoteSpec extends Waiting, Undoing {
 
 export type CallSpec = StepSpec | TransactionSpec | WaitSpec | EventSpec | SleepSpec | RemoteSpec
 export type WaitingSpec = WaitSpec | EventSpec | SleepSpec | RemoteSpec
+
+export const isWaiting = (spec: CallSpec): spec is WaitingSpec =>
+  spec.kind === 'WAIT' || spec.kind === 'EVENT' || spec.kind === 'SLEEP' || 'begin' in spec

@@ -1,6 +1,5 @@
-// The calls of one execution and the state of each: its progress, its attempts, what is known of its outcome.
-// `user-context.ts` adds calls; `drive.ts` and `replay.ts` change them. A call is identified by its name and
-// occurrence. An outcome that was once unknown stays unknown until it is inquired about or settled by an operator.
+// The calls of one execution and what is known of each: its progress, its attempts, its outcome. `user-context.ts` adds
+// calls; from then on only the reducer (`apply.ts`) changes them. A call is identified by its name and occurrence.
 
 import type { CallOutcome } from '../../kernel/calls/outcome.js'
 import { HoldfastError } from '../../kernel/errors.js'
@@ -15,8 +14,8 @@ import { Mismatch } from './mismatch.js'
  */
 export type Progress = 'new' | 'running' | 'retrying' | 'waiting' | 'failed' | 'settled'
 
-/** One call of user code, identified by its name and occurrence. */
-export class Call {
+/** One call of user code, identified by its name and occurrence. Only the reducer (`apply.ts`) writes to it. */
+export class CallState {
   readonly spec: CallSpec
   readonly name: string
   readonly occurrence: number
@@ -26,6 +25,7 @@ export class Call {
    * which may be large and which user code may have let go of.
    */
   promise: Promise<unknown> | undefined
+  settlers: { readonly resolve: (value: unknown) => void; readonly reject: (error: Error) => void } | undefined
   progress: Progress = 'new'
   /** Calls of its code that have failed since it began, or since an operator's retry. */
   attempts = 0
@@ -45,8 +45,8 @@ export class Call {
   result: unknown
   /** What its failure makes of the process, where no user code gets it. */
   failedAs: FinalDecision | undefined
-  #ended: CallOutcome | undefined
-  #settle: { readonly resolve: (value: unknown) => void; readonly reject: (error: Error) => void } | undefined
+  /** How its attempts ended, as far as their ends are known. */
+  ended: CallOutcome | undefined
 
   constructor(spec: CallSpec, name: string, occurrence: number) {
     this.spec = spec
@@ -54,70 +54,35 @@ export class Call {
     this.occurrence = occurrence
     this.id = callId(name, occurrence)
     this.promise = new Promise((resolve, reject) => {
-      this.#settle = { resolve, reject }
+      this.settlers = { resolve, reject }
     })
     // User code that lets go of the promise must not end the program.
     this.promise.catch(() => undefined)
   }
 
-  resolve(value: unknown): void {
-    this.#settle?.resolve(value)
-    this.#forget()
-  }
-
-  reject(error: Error): void {
-    this.#settle?.reject(error)
-    this.#forget()
-  }
-
-  #forget(): void {
-    this.#settle = undefined
+  /** Lets user code go on with what it awaits. */
+  settle(outcome: { readonly value: unknown } | { readonly error: Error }): void {
+    if ('error' in outcome) this.settlers?.reject(outcome.error)
+    else this.settlers?.resolve(outcome.value)
+    this.settlers = undefined
     this.promise = undefined
   }
 
   /** What is known of its effect; undefined: it has not begun. */
   get outcome(): CallOutcome | undefined {
-    if (this.#ended === 'completed') return this.#ended
-    return this.begun || this.underWay ? 'unknown' : this.#ended
-  }
-
-  /** An attempt has ended; undefined: it never began. A later refusal does not make an attempt of unknown outcome refused. */
-  attempted(outcome: CallOutcome | 'notDone' | undefined): void {
-    if (outcome === undefined) return
-    this.begun = false
-    if (outcome === 'notDone') this.#ended = 'refused'
-    else if (outcome !== 'refused' || this.#ended === undefined) this.#ended = outcome
-  }
-
-  /**
-   * An attempt may have begun in an execution that was interrupted, and its end will never be known. A command or child may
-   * have been started; its end will come if it was.
-   */
-  interrupted(): void {
-    if ('begin' in this.spec) this.begun = true
-    else this.attempted('unknown')
-  }
-
-  /** A command or child is at work; its end will come. */
-  started(): void {
-    this.begun = false
-    this.underWay = true
-    this.progress = 'waiting'
-  }
-
-  /** An attempt came to nothing, and is made again later. */
-  postpone(outcome: 'refused' | 'unknown' | 'notDone' | undefined): void {
-    if (outcome === 'unknown') this.interrupted()
-    else this.attempted(outcome)
-    this.progress = 'retrying'
+    if (this.ended === 'completed') return this.ended
+    return this.begun || this.underWay ? 'unknown' : this.ended
   }
 }
 
+/** A call as all but the reducer see it. */
+export type Call = Readonly<CallState>
+
 /** All calls of an execution, in the order in which user code made them. */
 export class Calls {
-  #byId = new Map<string, Call>()
+  #byId = new Map<string, CallState>()
   /** Apart, so that the thousandth call costs what the first did. */
-  #open = new Set<Call>()
+  #open = new Set<CallState>()
   #uses = new Map<string, { kind: CallKind; count: number }>()
 
   add(name: string, spec: CallSpec): Call {
@@ -127,7 +92,7 @@ export class Calls {
     }
     const occurrence = (use?.count ?? 0) + 1
     this.#uses.set(name, { kind: spec.kind, count: occurrence })
-    const call = new Call(spec, name, occurrence)
+    const call = new CallState(spec, name, occurrence)
     if (spec.kind === 'WAIT' || spec.kind === 'EVENT' || spec.kind === 'SLEEP') call.progress = 'waiting'
     this.#byId.set(call.id, call)
     this.#open.add(call)
@@ -140,15 +105,15 @@ export class Calls {
   }
 
   /** The call that a record is about; the code does not fit its history if it has not made it. */
-  recorded(kind: string, name: string, occurrence: number): Call {
+  recorded(kind: string, name: string, occurrence: number): CallState {
     const call = this.#byId.get(callId(name, occurrence))
     if (call?.spec.kind === kind) return call
     const found = call ? `${call.spec.kind} \`${call.id}\`` : describeOpen(this.open())
     throw new Mismatch(`${kind} \`${callId(name, occurrence)}\``, found)
   }
 
-  with(progress: Progress): Call[] {
-    const found: Call[] = []
+  with(progress: Progress): CallState[] {
+    const found: CallState[] = []
     for (const call of this.#open) if (call.progress === progress) found.push(call)
     return found
   }
@@ -158,7 +123,7 @@ export class Calls {
     return this.#open
   }
 
-  settled(call: Call): void {
+  settled(call: CallState): void {
     call.progress = 'settled'
     this.#open.delete(call)
   }

@@ -1,68 +1,47 @@
-// The data of one running execution: its calls, its state, its journal, and how `execute` ended. `executor.ts` creates
-// it; all other files of this folder work on it. Events take effect one at a time, in the order of their sequence
-// numbers. Live execution and replay must go through the same methods, or a replay would take another path.
+// One running execution: its state, its journal, and what ties it to this worker (lease, signals, calls that run). The
+// state changes only through `apply`: `record` puts an event on record and applies it, so that a replay, which applies
+// the recorded events, takes the same path. `executor.ts` creates it; all other files of this folder work on it.
 
-import { roundTrip } from '../../kernel/codec/codec.js'
+import { LazySignal } from '../../kernel/calls/limited.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import { classifyFailure, type Failure } from '../../kernel/failure/classify.js'
 import type { Lease } from '../../kernel/work/leases.js'
 import { createSignal } from '../../kernel/work/signal.js'
-import type { RecordedFailure } from '../history.js'
 import type { ClaimedProcess } from '../queries/claim-processes.js'
 import type { Incoming } from '../queries/write-processes.js'
 import { processOf } from '../refused.js'
 import { StepFailed } from '../step-failed.js'
-import type { Arrival } from './attempted.js'
-import { type Call, Calls } from './calls.js'
+import { apply, type Effect, type PassingEvent } from './apply.js'
+import type { Arrival, EncodedResult } from './attempted.js'
+import type { Call } from './calls.js'
 import { drain, executionClock } from './clock.js'
 import { decideFailure, type FinalDecision, toRecorded } from './decisions.js'
-import { Journal } from './journal.js'
+import { type CallRecord, Journal, type NewRecord, recordOf } from './journal.js'
 import type { ExecutionParts } from './parts.js'
 import { ProcessState } from './process-state.js'
+import { type Ending, ExecutionState } from './state.js'
 
-/** How `execute` ended. */
-type Ending = { readonly value: unknown } | { readonly error: unknown }
+const ALONE = () => []
 
 /**
  * One execution of a process, from a claim to a suspension or an end. Everything that happens to it is an event: events take effect one
  * at a time, in the order of their sequence numbers, and after each the user's code runs until it has nothing more to
- * do. A replay feeds the recorded events to the same code, which takes the same path.
+ * do.
  */
 export class Execution {
   readonly item: ClaimedProcess
   readonly lease: Lease<ClaimedProcess>
   readonly parts: ExecutionParts
-  readonly calls = new Calls()
-  readonly state: ProcessState
+  readonly state: Readonly<ExecutionState>
   readonly journal: Journal
   readonly now: () => number
   /** Attempts that have ended and not taken effect yet, in that order. */
   readonly arrivals: Arrival[] = []
   readonly wakeUp = createSignal()
-  /** How often each compensation has failed since it began, or since an operator's retry; what is done or given up. */
-  readonly undone = new Map<
-    string,
-    {
-      attempts: number
-      nextAt: number | undefined
-      progress: 'retrying' | 'done' | 'failed'
-      /** What its last attempt failed with. */
-      problem: string | undefined
-    }
-  >()
-  #cancelling: AbortController | undefined
-  #cancellingCalls: AbortController | undefined
-  #callsAreCancelled = false
+  #cancelling = new LazySignal(ALONE)
+  #cancellingCalls = new LazySignal(ALONE)
   /** Calls whose own code runs, with what lets each of them fail. */
   readonly inside = new Map<Call, (error: Error) => void>()
-  ending: Ending | undefined
-  /** What `ctx.now()` returns. Not the time of the last record: user code may run while a call that it does not await is recorded. */
-  time: number
-  finalDecision: FinalDecision | undefined
-  /** The beginning of the compensation is on record. */
-  unwinding: Extract<FinalDecision, { to: 'UNWIND' }> | undefined
-  continuation: { readonly state: unknown; readonly keepEffects: boolean } | undefined
-  cancel: 'PLAIN' | 'COMPENSATE' | null
   /** The execution is over: calls on its context never settle. */
   released = false
   running = 0
@@ -76,103 +55,96 @@ export class Execution {
     this.lease = lease
     this.parts = parts
     this.now = executionClock(item.now)
-    this.cancel = item.cancel
-    this.time = item.startAt
-    this.state = new ProcessState({
-      definition: parts.definition,
-      codec: parts.codec,
-      initial: parts.codec.decode({ json: item.state, notes: item.stateNotes }),
+    const { definition, codec } = parts
+    const data = new ProcessState({
+      definition,
+      codec,
+      initial: codec.decode({ json: item.state, notes: item.stateNotes }),
       seen: item.stateResponses,
       unmet: item.stateUnmet ?? [],
       events: item.stateEvents ?? [],
       responses: item.responses,
     })
+    this.state = new ExecutionState(data, codec, item)
+    if (item.cancel) this.#cancelling.abort(this.#cancelled())
     const { id, epoch, generation } = item
     this.journal = new Journal(
-      { id, epoch, generation, by: { item, now: this.now }, state: this.state, now: this.now, writes: parts.writes },
+      { id, epoch, generation, by: { item, now: this.now }, state: data, now: this.now, writes: parts.writes },
       item.startAt,
     )
   }
 
   /** Calls `execute` for the first time; it runs until its first calls. */
-  async begin(context: Parameters<ExecutionParts['definition']['execute']>[0]): Promise<void> {
-    this.state.guard.open = true
-    try {
+  begin(context: Parameters<ExecutionParts['definition']['execute']>[0]): Promise<void> {
+    const end = (ending: Ending) => {
+      this.apply({ kind: 'RETURN', ending })
+      this.wakeUp.fire()
+    }
+    return this.#letRun(() => {
       // Called in a function of its own, so that code that throws before it is asynchronous is no different.
-      const outcome = (async () => this.parts.definition.execute(context, this.state.shown))()
+      const outcome = (async () => this.parts.definition.execute(context, this.state.data.shown))()
       outcome.then(
-        (value) => this.end({ value }),
-        (error: unknown) => this.end({ error }),
+        (value) => end({ value }),
+        (error: unknown) => end({ error }),
       )
-      await drain()
-    } finally {
-      this.state.guard.open = false
-    }
+    })
   }
 
-  private end(ending: Ending): void {
-    this.ending ??= ending
-    this.wakeUp.fire()
-  }
-
-  /** A call's record takes effect in user code, which then runs until it waits again. `ctx.now()` is the time of that record. */
-  async settle(
-    call: Call,
-    outcome: { readonly value: unknown } | { readonly failed: RecordedFailure },
-    at: number,
-  ): Promise<void> {
-    this.calls.settled(call)
-    this.time = at
-    this.state.guard.open = true
-    if ('failed' in outcome) {
-      // One that never began has done nothing.
-      const done = call.outcome ?? 'refused'
-      call.reject(new StepFailed(call.id, outcome.failed, done === 'refused' ? done : 'unknown'))
-    }
-    if ('value' in outcome) call.resolve(outcome.value)
+  /** Calls into user code, which runs until it has nothing more to do: the moment when it may change its state and make calls. */
+  async #letRun(call: () => void): Promise<void> {
+    const { guard } = this.state.data
+    guard.open = true
+    call()
     await drain()
-    this.state.guard.open = false
+    guard.open = false
   }
 
-  /** It ended well. What its compensation will get is a copy: user code may do with its own what it likes. */
-  async complete(call: Call, value: unknown, at: number): Promise<void> {
-    call.underWay = false
-    call.attempted('completed')
-    if ('compensate' in call.spec && call.spec.compensate) call.result = roundTrip(this.parts.codec, value)
-    // User code that has caught its failure does not see this; only the compensation does.
-    if (call.progress !== 'settled') await this.settle(call, { value }, at)
+  /** An event that is not recorded takes effect. */
+  apply(event: PassingEvent): Effect {
+    return apply(this.state, event)
+  }
+
+  /** Puts an event on record and lets it take effect, as a replay will. */
+  record(record: NewRecord, result?: EncodedResult): Effect {
+    return apply(this.state, this.journal.append(record), result)
+  }
+
+  /** The same for an event of a call. A result is given where the record keeps one. */
+  recordCall(call: Call, fields: CallRecord, result?: EncodedResult): Effect {
+    return this.record(recordOf(call, fields, result), result)
+  }
+
+  /** User code goes on with what it has awaited. */
+  async perform(effect: Effect): Promise<void> {
+    if (effect === 'none') return
+    const { call } = effect
+    // One that never began has done nothing.
+    const done = call.outcome === undefined || call.outcome === 'refused' ? 'refused' : 'unknown'
+    const outcome = 'value' in effect ? effect : { error: new StepFailed(call.id, effect.failed, done) }
+    await this.#letRun(() => call.settle(outcome))
   }
 
   receive({ cancel, responses }: Incoming): void {
-    this.state.receive(responses)
-    if (cancel && !this.cancel) {
-      this.cancel = cancel
-      this.#cancelling?.abort(this.#cancelled())
+    this.state.data.receive(responses)
+    if (cancel) {
+      this.apply({ kind: 'CANCEL', cancel })
+      this.#cancelling.abort(this.#cancelled())
     }
     this.wakeUp.fire()
   }
 
-  /** Fires when the process is cancelled. Made on first use: most executions are never asked for it. */
+  /** Fires when the process is cancelled. */
   get cancelSignal(): AbortSignal {
-    if (!this.#cancelling) {
-      this.#cancelling = new AbortController()
-      if (this.cancel) this.#cancelling.abort(this.#cancelled())
-    }
     return this.#cancelling.signal
+  }
+
+  get cancelCallsSignal(): AbortSignal {
+    return this.#cancellingCalls.signal
   }
 
   /** Aborts all running calls: the process is about to be compensated, and waits for them first. */
   cancelCalls(): void {
-    this.#callsAreCancelled = true
-    this.#cancellingCalls?.abort(this.#cancelled())
-  }
-
-  get cancelCallsSignal(): AbortSignal {
-    if (!this.#cancellingCalls) {
-      this.#cancellingCalls = new AbortController()
-      if (this.#callsAreCancelled) this.#cancellingCalls.abort(this.#cancelled())
-    }
-    return this.#cancellingCalls.signal
+    this.#cancellingCalls.abort(this.#cancelled())
   }
 
   #cancelled(): HoldfastError<'HF_CANCELLED'> {
@@ -184,16 +156,13 @@ export class Execution {
     return classifyFailure(error, { unknown: 'permanent', ...(classify ? { classify } : {}) })
   }
 
-  /** A call has failed, and no user code gets that: what it makes of the process. */
-  failCall(call: Call, finalDecision: FinalDecision): void {
-    call.progress = 'failed'
-    call.failedAs = finalDecision
-    this.finalDecision ??= finalDecision
+  decide(decision: FinalDecision): void {
+    this.apply({ kind: 'DECIDE', decision })
   }
 
-  /** What an error of `execute` itself, or of a reducer or condition, means. */
-  failWith(error: unknown): void {
-    this.finalDecision ??= decideFailure(toRecorded(this.classify(error)))
+  /** What an error of `execute` itself, or of what user code has left behind, means. */
+  fail(error: unknown): void {
+    this.decide(decideFailure(toRecorded(this.classify(error))))
   }
 
   /**

@@ -6,8 +6,8 @@ import type { Execution } from './execution.js'
 let current: Call | undefined
 
 /**
- * Runs the own code of a step, side effect or transaction. A call of `ctx` in there would wait for a promise that never settles
-: the code that makes it fails at once instead, with a code that says so.
+ * Runs the own code of a step, side effect or transaction. A call of `ctx` in there would wait for a promise that never settles:
+ * the code that makes it fails at once instead, with a code that says so.
  */
 export function insideCall<Result>(
   { inside }: Execution,
@@ -18,6 +18,7 @@ export function insideCall<Result>(
   let fail = (error: Error) => {
     misplaced ??= error
   }
+  const end = () => inside.delete(call)
   inside.set(call, (error) => fail(error))
   const before = current
   current = call
@@ -25,13 +26,13 @@ export function insideCall<Result>(
   try {
     answer = code()
   } catch (error) {
-    inside.delete(call)
+    end()
     throw error
   } finally {
     current = before
   }
   if (!isPromise(answer)) {
-    inside.delete(call)
+    end()
     if (misplaced) throw misplaced
     return answer
   }
@@ -40,7 +41,8 @@ export function insideCall<Result>(
     fail = reject
     if (misplaced) reject(misplaced)
     answering.then(resolve, reject)
-  }).finally(() => inside.delete(call))
+    answering.then(end, end)
+  })
 }
 
 const isPromise = <Result>(answer: Result | PromiseLike<Result>): answer is PromiseLike<Result> =>

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Batcher } from '../../kernel/batching/batcher.js'
 import { createCodec } from '../../kernel/codec/codec.js'
-import type { ProcessDefinition } from '../define.js'
+import type { DefinedProcess } from '../define.js'
 import type { Incoming, ProcessWrite } from '../queries/write-processes.js'
 import { Journal } from './journal.js'
 import { ProcessState } from './process-state.js'
@@ -14,7 +14,7 @@ function staged() {
     pending: 0,
     close: async () => undefined,
   }
-  const definition = { responses: new Map() } as unknown as ProcessDefinition
+  const definition = { responses: new Map() } as unknown as DefinedProcess
   const state = new ProcessState({
     definition,
     codec: createCodec(),

@@ -2,12 +2,22 @@ import type { Batcher } from '../../kernel/batching/batcher.js'
 import { newId } from '../../kernel/ids/id.js'
 import type { HistoryRecord } from '../history.js'
 import type { Incoming, JournalEvent, ProcessWrite, Suspension } from '../queries/write-processes.js'
+import type { EncodedResult } from './attempted.js'
+import type { Call } from './calls.js'
 import type { ProcessState } from './process-state.js'
 
-export type NewRecord = Pick<HistoryRecord, 'kind' | 'name' | 'occurrence' | 'status'> &
-  Partial<Pick<HistoryRecord, 'attempt' | 'nextAt' | 'detail'>> & {
-    readonly encoded?: { readonly json: string; readonly notes: object | null }
-  }
+export type NewRecord = Omit<JournalEvent, 'seq' | 'at' | 'seen'>
+
+/** What a record of a call says besides which call it is about, and its result. */
+export type CallRecord = Omit<NewRecord, 'kind' | 'name' | 'occurrence' | 'encoded'>
+
+export function recordOf({ spec, name, occurrence }: Call, fields: CallRecord, result?: EncodedResult): NewRecord {
+  const record = { kind: spec.kind, name, occurrence, ...fields }
+  if (!result) return record
+  return result.encoded
+    ? Object.assign(record, { encoded: result.encoded })
+    : Object.assign(record, { detail: { ...fields.detail, nothing: true } })
+}
 
 interface JournalOptions {
   readonly id: string
@@ -39,9 +49,8 @@ export class Journal {
   #commitOver: (() => void) | undefined
   #options: JournalOptions
   #unwritten: JournalEvent[] = []
-  #inFlight: Promise<unknown> | undefined
-  /** Flushes under way: the end of one and the beginning of the next overlap. */
-  #flushing = 0
+  #inFlight: Promise<void> | undefined
+  #flushing = false
   /** Why a write failed: code that waited for it must not continue as if it had been committed. */
   #broken: Error | undefined
 
@@ -57,7 +66,14 @@ export class Journal {
 
   /** Something has taken effect in user code that a crash would take back. */
   get uncommitted(): boolean {
-    return this.dirty || this.#flushing > 0
+    return this.dirty || this.#flushing
+  }
+
+  /** This record of the history was replayed: new ones come after it. */
+  replayed({ seq, at, seen }: Pick<HistoryRecord, 'seq' | 'at' | 'seen'>): void {
+    this.seq = seq
+    this.at = Math.max(this.at, at)
+    this.seenOnRecord = seen ?? this.seenOnRecord
   }
 
   append(record: NewRecord): JournalEvent {
@@ -77,23 +93,19 @@ export class Journal {
   }
 
   /** Resolves when everything appended so far is committed. */
-  async flush(): Promise<void> {
-    while (this.#inFlight) await this.#inFlight
-    if (this.#broken) throw this.#broken
-    if (this.#unwritten.length === 0) return
-    const events = this.#unwritten
+  flush(): Promise<void> {
+    if (this.#inFlight) return this.#inFlight.then(() => this.flush())
+    if (this.#broken) return Promise.reject(this.#broken)
+    if (!this.dirty) return Promise.resolve()
+    const write = this.write(this.#unwritten)
     this.#unwritten = []
-    this.#flushing += 1
-    try {
-      await this.#fly(
-        this.#options.writes.write(this.write(events)).catch((error: Error) => {
-          this.#broken = error
-          throw error
-        }),
-      )
-    } finally {
-      this.#flushing -= 1
+    this.#flushing = true
+    const over = (error?: Error) => {
+      this.#flushing = false
+      this.#broken = error
+      if (error) throw error
     }
+    return this.#fly(this.#options.writes.write(write).then(() => over(), over))
   }
 
   /** Ends the execution, unless something came in that it must handle first. */
@@ -142,16 +154,11 @@ export class Journal {
     return { id, epoch, generation, token: newId(), events, ...(by ? { by } : {}) }
   }
 
-  async #fly<T>(flight: Promise<T>): Promise<T> {
-    const landing = flight.then(
-      () => undefined,
-      () => undefined,
-    )
-    this.#inFlight = landing
-    try {
-      return await flight
-    } finally {
-      if (this.#inFlight === landing) this.#inFlight = undefined
+  #fly<T>(flight: Promise<T>): Promise<T> {
+    const land = () => {
+      this.#inFlight = undefined
     }
+    this.#inFlight = flight.then(land, land)
+    return flight
   }
 }

@@ -1,6 +1,6 @@
 import type { Batcher } from '../../kernel/batching/batcher.js'
 import type { Runtime } from '../../kernel/model/runtime.js'
-import type { ProcessDefinition } from '../define.js'
+import type { DefinedProcess } from '../define.js'
 import type { Incoming, ProcessWrite } from '../queries/write-processes.js'
 import type { ProcessSettings } from '../settings.js'
 import type { Remotes } from './remotes.js'
@@ -8,7 +8,7 @@ import type { Remotes } from './remotes.js'
 /** What an execution is made with. */
 export interface ExecutionParts
   extends Pick<Runtime, 'db' | 'codec' | 'logger' | 'reports' | 'limiter' | 'abortGraceMs' | 'inquireForMs'> {
-  readonly definition: ProcessDefinition
+  readonly definition: DefinedProcess
   readonly settings: ProcessSettings
   readonly writes: Batcher<ProcessWrite, Incoming | undefined>
   readonly remotes: Remotes

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { createCodec } from '../../kernel/codec/codec.js'
-import { defineProcess, type ProcessDefinition } from '../define.js'
+import { type DefinedProcess, definedProcess, defineProcess } from '../define.js'
 import type { RecordedResponse } from '../history.js'
 import { Mismatch } from './mismatch.js'
 import { ProcessState } from './process-state.js'
 
-const definition = defineProcess('d', 'P', {
+const Told = defineProcess('d', 'P', {
   state: z.object({ log: z.array(z.number()) }),
   responses: {
     told: { data: z.number(), apply: (state, n) => void state.log.push(n) },
@@ -19,7 +19,8 @@ const definition = defineProcess('d', 'P', {
     },
   },
   execute: async () => undefined,
-}) as unknown as ProcessDefinition
+})
+const definition = definedProcess(Told) as DefinedProcess
 
 const response = (number: number, name = 'told'): RecordedResponse => ({ number, name, data: number * 10, notes: null })
 const stateWith = (responses: RecordedResponse[], more: { seen?: number; unmet?: number[] } = {}) =>

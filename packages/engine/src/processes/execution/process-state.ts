@@ -1,6 +1,6 @@
 import type { Codec } from '../../kernel/codec/codec.js'
 import { HoldfastError } from '../../kernel/errors.js'
-import type { ProcessDefinition } from '../define.js'
+import type { DefinedProcess } from '../define.js'
 import type { RecordedResponse } from '../history.js'
 import { fromUserCode, settled } from './from-user-code.js'
 import { StateGuard } from './guard.js'
@@ -13,7 +13,7 @@ interface ReceivedResponse {
 }
 
 interface ProcessStateOptions {
-  readonly definition: ProcessDefinition
+  readonly definition: DefinedProcess
   readonly codec: Codec
   readonly initial: unknown
   readonly seen: number
@@ -36,7 +36,7 @@ export class ProcessState {
   /** The last response that this execution has received. */
   received: number
   #raw: unknown
-  #definition: ProcessDefinition
+  #definition: DefinedProcess
   #codec: Codec
   #ahead: RecordedResponse[]
   #unconsumed = new Map<string, ReceivedResponse[]>()

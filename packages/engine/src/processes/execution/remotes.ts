@@ -1,7 +1,7 @@
 import type { CommandDefinition } from '../../commands/index.js'
 import type { Duration } from '../../kernel/duration/duration.js'
 import type { RetryCount } from '../../kernel/retry/retry-option.js'
-import type { ProcessDefinition } from '../define.js'
+import type { DefinedProcess } from '../define.js'
 
 /** What an execution starts elsewhere and waits for. Everything here is harmless when repeated. */
 export interface Remotes {
@@ -17,7 +17,7 @@ export interface Remotes {
   /** Starts a process whose end comes back as the response `@child`. */
   startChild(
     parent: { readonly id: string; readonly call: string },
-    process: ProcessDefinition,
+    process: DefinedProcess,
     state: unknown,
     options: { readonly id: string; readonly key?: string; readonly startAt?: Date },
   ): Promise<void>

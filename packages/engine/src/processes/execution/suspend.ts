@@ -3,26 +3,27 @@
 // only collects what the record, readers and the next claim need to know.
 
 import { HoldfastError } from '../../kernel/errors.js'
-import { PermanentError } from '../../kernel/failure/failure-errors.js'
 import type { RecordedFailure } from '../history.js'
 import type { Suspension } from '../queries/write-processes.js'
 import type { EndStatus, ProcessStatus } from '../states.js'
+import { storable } from './attempt.js'
 import type { Call } from './calls.js'
-import { decideFailure, toRecorded, trouble } from './decisions.js'
+import { toRecorded, trouble } from './decisions.js'
 import type { Execution } from './execution.js'
 
 type SuspensionFields = Pick<Suspension, 'status'> & Partial<Suspension>
 
 /** The fields that every suspension has. */
 function suspendAs(execution: Execution, fields: SuspensionFields): Suspension {
-  const { state, item, parts, cancel } = execution
+  const { item, parts } = execution
+  const { data, cancel } = execution.state
   return {
     dueAt: null,
     ended: false,
-    received: state.received,
+    received: data.received,
     receivedCancel: cancel !== null,
-    seen: state.seen,
-    state: encodedState(execution),
+    seen: data.seen,
+    state: 'state' in fields ? fields.state : encodedState(execution),
     ...(item.limited ? { limited: true } : {}),
     ...(parts.inStarter && fields.dueAt ? { wakes: true } : {}),
     ...fields,
@@ -30,8 +31,9 @@ function suspendAs(execution: Execution, fields: SuspensionFields): Suspension {
 }
 
 /** Waiting for something outside, or for the time of the next attempt, whichever comes first. */
-export function suspendWaiting(execution: Execution): Suspension {
-  const { calls, item } = execution
+export function suspendWaiting(execution: Execution, state: Suspension['state']): Suspension {
+  const { item } = execution
+  const { calls } = execution.state
   const retrying = calls.with('retrying')
   const waiting = calls.with('waiting')
   const earliest = (times: readonly (number | undefined)[]) => {
@@ -46,23 +48,25 @@ export function suspendWaiting(execution: Execution): Suspension {
     waitingFor: [...retrying, ...waiting].map(({ id }) => id).join(', '),
     waitTimeoutAt,
     nextRetryAt,
+    state,
   })
 }
 
 /** Released: due at once, for a worker that does not stop. */
-export function suspendStopping(execution: Execution): Suspension {
-  return suspendAs(execution, { status: execution.unwinding ? 'COMPENSATING' : 'PENDING', dueAt: execution.now() })
+export function suspendStopping(execution: Execution, state: Suspension['state']): Suspension {
+  const status = execution.state.unwinding ? 'COMPENSATING' : 'PENDING'
+  return suspendAs(execution, { status, dueAt: execution.now(), state })
 }
 
 export function suspendCompensating(execution: Execution, dueAt: number): Suspension {
-  const error = execution.unwinding?.error
+  const error = execution.state.unwinding?.error
   return suspendAs(execution, { status: 'COMPENSATING', dueAt, nextRetryAt: dueAt, error })
 }
 
 /** Not due: the end of one of these calls comes as a response. */
 export function suspendBeforeCompensating(execution: Execution, open: readonly Call[]): Suspension {
   const waitingFor = open.map(({ id }) => id).join(', ')
-  return suspendAs(execution, { status: 'COMPENSATING', waitingFor, error: execution.unwinding?.error })
+  return suspendAs(execution, { status: 'COMPENSATING', waitingFor, error: execution.state.unwinding?.error })
 }
 
 export function suspendInTrouble(execution: Execution, error: RecordedFailure): Suspension {
@@ -75,7 +79,6 @@ export function suspendMismatched(execution: Execution, error: RecordedFailure, 
   return suspendAs(execution, {
     status: status === 'EXECUTING' ? 'PENDING' : status,
     dueAt: execution.now() + delayMs,
-    state: undefined,
     mismatch: true,
     error,
   })
@@ -97,9 +100,9 @@ export function suspendEnded(
   })
 }
 
-function bringUpToDate({ state, parts, item }: Execution): void {
+function bringUpToDate({ state: { data }, parts, item }: Execution): void {
   try {
-    state.applyUpTo(state.received)
+    data.applyUpTo(data.received)
   } catch (error) {
     parts.logger.warn({ err: error, id: item.id }, 'a response that no wait needs could not be applied to the state')
   }
@@ -115,13 +118,13 @@ export function suspendContinuing(execution: Execution, state: unknown): Suspens
     status: 'PENDING',
     dueAt: execution.now(),
     state: codec.encode(state, { at: 'state' }),
-    continues: execution.state.leftOver(),
+    continues: execution.state.data.leftOver(),
   })
 }
 
 function encodedState({ state, parts, item }: Execution): Suspension['state'] {
   try {
-    return state.encode()
+    return state.data.encode()
   } catch (error) {
     // Readers see the last stored state; `checkState` decides what this means to the process.
     parts.logger.warn({ err: error, id: item.id }, 'the state cannot be stored')
@@ -129,30 +132,17 @@ function encodedState({ state, parts, item }: Execution): Suspension['state'] {
   }
 }
 
-/** A state that cannot be stored is a failure of the process: it goes to troubleshooting. */
-export function checkState(execution: Execution): void {
+/** A state that cannot be stored is a failure of a process that would wait: it goes to troubleshooting. */
+export function checkState(execution: Execution): Suspension['state'] {
   try {
-    execution.state.encode()
+    return execution.state.data.encode()
   } catch (error) {
-    execution.finalDecision ??= trouble(
-      error instanceof HoldfastError ? error.code : 'HF_NOT_ENCODABLE',
-      toRecorded(execution.classify(error)),
-    )
+    const code = error instanceof HoldfastError ? error.code : 'HF_NOT_ENCODABLE'
+    execution.decide(trouble(code, toRecorded(execution.classify(error))))
+    return undefined
   }
 }
 
-function encodedResult(execution: Execution, value: unknown): Suspension['result'] {
-  if (value === undefined) return undefined
-  try {
-    return execution.parts.codec.encode(value, { at: 'the result of the process' })
-  } catch (error) {
-    throw new PermanentError(error instanceof Error ? error.message : String(error), {
-      code: error instanceof HoldfastError ? error.code : 'HF_NOT_ENCODABLE',
-      cause: error,
-    })
-  }
-}
-
-export function failureOf(execution: Execution, error: unknown) {
-  return decideFailure(toRecorded(execution.classify(error)))
+function encodedResult({ parts: { codec } }: Execution, value: unknown): Suspension['result'] {
+  return value === undefined ? undefined : storable(() => codec.encode(value, { at: 'the result of the process' }))
 }

@@ -14,6 +14,7 @@ import type { Call } from './calls.js'
 import { type FinalDecision, toRecorded } from './decisions.js'
 import type { Execution } from './execution.js'
 import { inquire, Unanswered } from './inquire.js'
+import type { Compensation } from './state.js'
 
 interface Undoable {
   readonly call: Call
@@ -24,16 +25,10 @@ interface Undoable {
 export type Unwound = { readonly done: true } | { readonly failed: RecordedFailure } | { readonly dueAt: number }
 
 /** From here on nothing but compensations. This is on record, so that the next worker knows it too. */
-export function beginUnwinding(execution: Execution, finalDecision: Extract<FinalDecision, { to: 'UNWIND' }>): void {
-  const { reason, end, error } = finalDecision
-  execution.journal.append({
-    kind: 'UNWIND',
-    name: reason,
-    occurrence: 1,
-    status: 'STARTED',
-    detail: { reason, end, ...(error ? { error } : {}) },
-  })
-  execution.unwinding = finalDecision
+export function beginUnwinding(execution: Execution, decision: Extract<FinalDecision, { to: 'UNWIND' }>): void {
+  const { reason, end, error } = decision
+  const detail = { reason, end, ...(error ? { error } : {}) }
+  execution.record({ kind: 'UNWIND', name: reason, occurrence: 1, status: 'STARTED', detail })
 }
 
 /**
@@ -41,32 +36,29 @@ export function beginUnwinding(execution: Execution, finalDecision: Extract<Fina
  * a time, each recorded before the next begins.
  */
 export async function unwind(execution: Execution): Promise<Unwound> {
+  const { compensations } = execution.state
   let failed: Failure | undefined
   for (const undoable of undoables(execution)) {
     const { call, undoing } = undoable
-    const standing = execution.undone.get(call.id)
-    if (standing?.progress === 'done') continue
-    if (standing?.progress === 'failed') {
-      failed ??= gaveUp(execution, undoable)
-      continue
+    let standing = compensations.get(call.id)
+    if (!standing || (standing.progress === 'retrying' && (standing.nextAt ?? 0) <= execution.now())) {
+      await execution.journal.flush()
+      // The next worker continues from the record.
+      if (execution.parts.stopping()) return { dueAt: execution.now() }
+      await settleOutcome(execution, call)
+      if (!isToUndo(call, undoing)) continue
+      await undo(execution, undoable, (standing?.attempts ?? 0) + 1)
+      standing = compensations.get(call.id)
     }
-    if (standing?.nextAt !== undefined && standing.nextAt > execution.now()) return { dueAt: standing.nextAt }
-    await execution.journal.flush()
-    // The next worker continues from the record.
-    if (execution.parts.stopping()) return { dueAt: execution.now() }
-    await settleOutcome(execution, call)
-    if (!isToUndo(call, undoing)) continue
-    const outcome = await undo(execution, undoable, standing?.attempts ?? 0)
-    if ('dueAt' in outcome) return outcome
-    if ('failed' in outcome) failed ??= gaveUp(execution, undoable)
+    if (standing?.progress === 'retrying') return { dueAt: standing.nextAt ?? execution.now() }
+    if (standing?.progress === 'failed') failed ??= gaveUp(undoable, standing)
   }
   if (!failed) return { done: true }
   return { failed: { ...toRecorded(failed), code: 'COMPENSATION_FAILED' } }
 }
 
-const gaveUp = ({ undone }: Execution, { call, undoing }: Undoable): Failure => {
+function gaveUp({ call, undoing }: Undoable, { problem }: Compensation): Failure {
   const times = undoing.compensateRetry.maxAttempts === 1 ? 'once' : `${undoing.compensateRetry.maxAttempts} times`
-  const problem = undone.get(call.id)?.problem
   const message = `the compensation of \`${call.id}\` failed ${times}${problem ? `, at last with ${problem}` : ''}`
   return classifyFailure(new Error(message), { unknown: 'permanent' })
 }
@@ -74,9 +66,9 @@ const gaveUp = ({ undone }: Execution, { call, undoing }: Undoable): Failure => 
 /** The calls that would be compensated if the process were. */
 export const callsToUndo = (execution: Execution): Call[] => undoables(execution).map(({ call }) => call)
 
-function undoables({ calls }: Execution): Undoable[] {
+function undoables({ state }: Execution): Undoable[] {
   const found: Undoable[] = []
-  for (const call of calls.all()) {
+  for (const call of state.calls.all()) {
     if ('compensate' in call.spec && call.spec.compensate && isToUndo(call, call.spec)) {
       found.push({ call, undoing: call.spec })
     }
@@ -89,27 +81,18 @@ const isToUndo = ({ outcome }: Call, { compensateIf }: Undoing): boolean =>
 
 /** Inquires about an at-most-once call of unknown outcome before its compensation, and records the result. */
 async function settleOutcome(execution: Execution, call: Call): Promise<void> {
-  const { spec, name, occurrence } = call
+  const { spec } = call
   if (!('atMostOnce' in spec) || !spec.atMostOnce || !spec.inquire || call.outcome !== 'unknown') return
   const answer = await inquire(execution, call, spec)
   if (answer instanceof Unanswered) return
-  const base = { kind: spec.kind, name, occurrence, attempt: call.attempts + 1 } as const
+  const attempt = call.attempts + 1
   if (answer === 'notDone') {
     const failure = classifyFailure(new Error('`inquire` says that it was not done'), { unknown: 'permanent' })
-    execution.journal.append({ ...base, status: 'FAILED', detail: { outcome: answer, error: toRecorded(failure) } })
-    call.attempted(answer)
+    execution.recordCall(call, { status: 'FAILED', attempt, detail: { outcome: answer, error: toRecorded(failure) } })
     return
   }
   const result = tryEncodeResult(execution, call, answer.done)
-  if (!result) return
-  const { encoded, value } = result
-  const { at } = execution.journal.append({
-    ...base,
-    status: 'COMPLETED',
-    detail: encoded ? null : { nothing: true },
-    ...(encoded ? { encoded } : {}),
-  })
-  await execution.complete(call, value, at)
+  if (result) await execution.perform(execution.recordCall(call, { status: 'COMPLETED', attempt }, result))
 }
 
 /** A result that cannot be stored is as good as unknown. */
@@ -125,42 +108,26 @@ function tryEncodeResult(execution: Execution, call: Call, value: unknown): Enco
   }
 }
 
-async function undo(
-  execution: Execution,
-  { call, undoing }: Undoable,
-  failedBefore: number,
-): Promise<{ readonly done: true } | { readonly failed: true } | { readonly dueAt: number }> {
+async function undo(execution: Execution, { call, undoing }: Undoable, attempt: number): Promise<void> {
   const startedAt = Math.floor(execution.now())
-  const base = { kind: 'COMPENSATION', name: call.name, occurrence: call.occurrence } as const
-  const attempt = failedBefore + 1
   const { maxAttempts, policy } = undoing.compensateRetry
-  const record = (status: 'COMPLETED' | 'FAILED' | 'WAITING_RETRY', nextAt?: number, error?: Failure) => {
-    execution.journal.append({
-      ...base,
-      status,
-      attempt,
-      ...(nextAt === undefined ? {} : { nextAt }),
-      detail: { startedAt, maxAttempts, ...(error ? { error: toRecorded(error) } : {}) },
-    })
-    const progress = status === 'COMPLETED' ? 'done' : status === 'FAILED' ? 'failed' : 'retrying'
-    const problem = error && `${error.code}: ${error.message}`
-    execution.undone.set(call.id, { attempts: attempt, nextAt, progress, problem })
-  }
+  let failure: Failure | undefined
   try {
     await callCompensation(execution, call, undoing, attempt)
-    record('COMPLETED')
-    return { done: true }
   } catch (error) {
-    // Whatever failed: a failed compensation leaves money where it should not be, so it is always retried (K-08).
-    const failure = execution.classify(error)
-    if (attempt >= maxAttempts) {
-      record('FAILED', undefined, failure)
-      return { failed: true }
-    }
-    const dueAt = Math.floor(execution.now() + retryDelay(policy, attempt))
-    record('WAITING_RETRY', dueAt, failure)
-    return { dueAt }
+    failure = execution.classify(error)
   }
+  // Whatever failed: a failed compensation leaves money where it should not be, so it is always retried (K-08).
+  const isRetried = failure !== undefined && attempt < maxAttempts
+  execution.record({
+    kind: 'COMPENSATION',
+    name: call.name,
+    occurrence: call.occurrence,
+    status: isRetried ? 'WAITING_RETRY' : failure ? 'FAILED' : 'COMPLETED',
+    attempt,
+    ...(isRetried ? { nextAt: Math.floor(execution.now() + retryDelay(policy, attempt)) } : {}),
+    detail: { startedAt, maxAttempts, ...(failure ? { error: toRecorded(failure) } : {}) },
+  })
 }
 
 async function callCompensation(execution: Execution, call: Call, undoing: Undoing, attempt: number): Promise<void> {

@@ -20,7 +20,7 @@ import {
   textOption,
 } from '../../kernel/validation/options.js'
 import type { ProcessContext } from '../context.js'
-import type { ProcessDefinition } from '../define.js'
+import { type DefinedProcess, definedProcess } from '../define.js'
 import { unknownResponse } from '../refused.js'
 import type { Attempting, Attempts, CallSpec, RemoteSpec, StepSpec, Undoing } from './call-spec.js'
 import { createDeterminism } from './determinism.js'
@@ -34,7 +34,7 @@ const CALLED_TOO_LATE =
 
 /** The `ctx` of `execute`: every method adds a call to the execution and returns its promise. */
 export function contextFor(execution: Execution): ProcessContext {
-  const { item, parts, lease } = execution
+  const { item, parts, lease, state } = execution
   const { id, key, version, generation } = item
   let chance: ReturnType<typeof createDeterminism> | undefined
   let signal: AbortSignal | undefined
@@ -47,11 +47,9 @@ export function contextFor(execution: Execution): ProcessContext {
   function call(name: string, spec: CallSpec): Promise<never> {
     // Calls on a released context never settle: nothing would record them.
     if (execution.released) parts.logger.warn({ id, type: item.type, call: name }, CALLED_TOO_LATE)
-    if (execution.released || execution.unwinding || execution.continuation) return NEVER
-    if (!execution.state.guard.open) return outOfPlace(execution, name)
-    const made = execution.calls.add(checkCallName(name), spec)
-    execution.wakeUp.fire()
-    return made.promise as Promise<never>
+    if (execution.released || state.unwinding || state.continuation) return NEVER
+    if (!state.data.guard.open) return outOfPlace(execution, name)
+    return state.calls.add(checkCallName(name), spec).promise as Promise<never>
   }
 
   return {
@@ -95,13 +93,13 @@ export function contextFor(execution: Execution): ProcessContext {
       call(name, commandSpec(execution, name, command as CommandDefinition, data, options)),
     child: (name, process, state, options = {}) =>
       call(name, childSpec(execution, name, definitionOf(name, process), state, options)),
-    now: () => new Date(execution.time),
+    now: () => new Date(state.time),
     uuid: () => determinism().uuid(),
     random: () => determinism().random(),
-    continueAsNew(state, options = {}) {
+    continueAsNew(next, options = {}) {
       const given = checkOptions('continueAsNew', options, ['keepEffects'])
       const keepEffects = booleanOption('continueAsNew', 'keepEffects', given.keepEffects, { default: false })
-      if (!execution.released) execution.continuation ??= { state, keepEffects }
+      if (!execution.released) execution.apply({ kind: 'CONTINUE', continuation: { state: next, keepEffects } })
       execution.wakeUp.fire()
       return NEVER
     },
@@ -114,7 +112,7 @@ export function contextFor(execution: Execution): ProcessContext {
  */
 function outOfPlace(execution: Execution, name: unknown): Promise<never> {
   const error = new HoldfastError('HF_CALL_OUT_OF_PLACE', { name: String(name) })
-  if (!execution.ending) execution.failWith(error)
+  if (!execution.state.ending) execution.fail(error)
   failWhoCalled(execution, error)
   execution.wakeUp.fire()
   return NEVER
@@ -237,15 +235,16 @@ function commandSpec(
   }
 }
 
-function definitionOf(name: string, process: object): ProcessDefinition {
-  if ('execute' in process && 'stateSchema' in process) return process as ProcessDefinition
+function definitionOf(name: string, process: object): DefinedProcess {
+  const defined = definedProcess(process)
+  if (defined) return defined
   throw invalidOption(`child ${name}`, 'process', 'must be made with defineProcess')
 }
 
 function childSpec(
-  { item, parts, calls, now }: Execution,
+  { item, parts, state: { calls }, now }: Execution,
   name: string,
-  process: ProcessDefinition,
+  process: DefinedProcess,
   state: unknown,
   options: object,
 ): RemoteSpec {

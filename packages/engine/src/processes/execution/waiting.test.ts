@@ -1,24 +1,28 @@
 import { expect, test, vi } from 'vitest'
 import { HoldfastError } from '../../kernel/errors.js'
 import { classifyFailure } from '../../kernel/failure/classify.js'
+import { apply } from './apply.js'
 import type { RemoteSpec } from './call-spec.js'
-import { Calls } from './calls.js'
-import type { Execution } from './execution.js'
+import { Execution } from './execution.js'
+import { emptyState, recorded } from './state.fixture.js'
 import { withholdRemotes } from './waiting.js'
 
 /** A command that may have been sent by a worker that died, and as much of its execution as its withholding sees. */
 function mayHaveBeenSent(withhold: () => Promise<void>) {
-  const spec = { kind: 'COMMAND', begin: vi.fn(), withhold, callOff: vi.fn() }
-  const calls = new Calls()
-  const call = calls.add('pay', spec as unknown as RemoteSpec)
-  call.interrupted()
-  const append = vi.fn(() => ({ seq: 7 }))
+  const spec = { kind: 'COMMAND', begin: vi.fn(), withhold, cancel: vi.fn() }
+  const state = emptyState()
+  const call = state.calls.add('pay', spec as unknown as RemoteSpec)
+  apply(state, recorded(1, { kind: 'COMMAND', name: 'pay', status: 'STARTED', detail: { recovered: true } }))
+  const append = vi.fn((record: object) => ({ ...record, seq: 7, at: 0, seen: null }))
+  const { record, recordCall } = Execution.prototype
   const seen = {
-    calls,
+    state,
     item: { id: '01a1e27d-daf8-76bb-95ef-2c0db2463e56', generation: 1 },
     lease: { aborted: false },
     journal: { append },
     classify: (error: unknown) => classifyFailure(error, { unknown: 'permanent' }),
+    record,
+    recordCall,
   }
   return { execution: seen as unknown as Execution, call, append }
 }

@@ -7,46 +7,37 @@ import { isTransient } from '../../kernel/database/transient.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import { BusinessError } from '../../kernel/failure/failure-errors.js'
 import { derivedId } from '../../kernel/ids/derived-id.js'
-import type { RecordDetail, RecordedFailure } from '../history.js'
+import type { RecordedFailure } from '../history.js'
+import { type Effect, responseOf } from './apply.js'
 import { encodeResult } from './attempt.js'
 import type { EncodedResult } from './attempted.js'
 import type { RemoteSpec, WaitingSpec } from './call-spec.js'
-import type { Call } from './calls.js'
-import { type FinalDecision, toRecorded, trouble } from './decisions.js'
+import type { Call, CallState } from './calls.js'
+import { toRecorded } from './decisions.js'
 import type { Execution } from './execution.js'
 import { fromUserCode, settled } from './from-user-code.js'
 import { throwIfLost } from './lost.js'
 import type { ChildEnd, CommandReply } from './remotes.js'
 
-interface WaitingCall extends Call {
-  readonly spec: WaitingSpec
+type WaitingCall = Call & { readonly spec: WaitingSpec }
+export type RemoteCall = Call & { readonly spec: RemoteSpec }
+
+/** What a call has been waiting for: the number of the response, and what it says. */
+interface WaitResult {
+  readonly response?: number
+  readonly result?: EncodedResult
+  readonly failed?: { readonly error: RecordedFailure; readonly outcome: 'refused' | 'unknown' }
 }
 
-export interface RemoteCall extends Call {
-  readonly spec: RemoteSpec
-}
-
-/** What a call has been waiting for. */
-type WaitResult =
-  | { readonly value: EncodedResult; readonly detail?: RecordDetail }
-  | { readonly failed: RecordedFailure; readonly outcome: 'refused' | 'unknown'; readonly detail?: RecordDetail }
-
-const isWaiting = (call: Call): call is WaitingCall =>
-  'condition' in call.spec || call.spec.kind === 'EVENT' || call.spec.kind === 'SLEEP' || 'begin' in call.spec
-
-/**
- * Checks whether something that the process waits for has arrived. True when user code has continued, or the final decision
- * is made.
- */
-export async function checkWaits(execution: Execution): Promise<boolean> {
-  const open = execution.calls.with('waiting').filter(isWaiting)
-  if (open.length === 0) return false
-  if (await completeFirst(execution, open)) return true
+/** Checks whether something that the process waits for has arrived. Undefined when nothing has. */
+export function checkWaits(execution: Execution): Effect | undefined {
+  const open = execution.state.calls.with('waiting') as WaitingCall[]
+  if (open.length === 0) return undefined
+  const completed = completeFirst(execution, open)
+  if (completed) return completed
   for (const call of open) if (!call.armed) arm(execution, call)
   const late = open.find((call) => call.nextAt !== undefined && call.nextAt <= execution.now())
-  if (!late) return false
-  await timeOut(execution, late)
-  return true
+  return late && timeOut(execution, late)
 }
 
 /**
@@ -54,7 +45,7 @@ export async function checkWaits(execution: Execution): Promise<boolean> {
  * its waits, and the worker that continues it would not know of them.
  */
 export function recordRemotes(execution: Execution): void {
-  for (const call of remotesOf(execution)) if (call.underWay && !call.armed) arm(execution, call)
+  for (const call of underWay(execution)) if (!call.armed) arm(execution, call)
 }
 
 /**
@@ -63,8 +54,10 @@ export function recordRemotes(execution: Execution): void {
  */
 export async function completeRemotes(execution: Execution): Promise<readonly RemoteCall[]> {
   for (;;) {
-    const open = remotesOf(execution).filter(({ underWay }) => underWay)
-    if (open.length === 0 || !(await completeFirst(execution, open))) return open
+    const open = underWay(execution)
+    const completed = completeFirst(execution, open)
+    if (!completed) return open
+    await execution.perform(completed)
   }
 }
 
@@ -77,24 +70,16 @@ export async function withholdRemotes(execution: Execution): Promise<void> {
     if (call.underWay || !call.begun) continue
     throwIfLost(execution)
     const startedId = remoteId(execution, call)
-    const base = { kind: call.spec.kind, name: call.name, occurrence: call.occurrence } as const
     try {
       await call.spec.withhold(startedId)
-    } catch (error) {
-      if (isTransient(error)) throw error
+    } catch (thrown) {
+      if (isTransient(thrown)) throw thrown
       // It cannot be started, so it was not.
-      const failed = toRecorded(execution.classify(error))
-      call.lastSeq = execution.journal.append({
-        ...base,
-        status: 'FAILED',
-        detail: { error: failed, outcome: 'notDone' },
-      }).seq
-      call.attempted('notDone')
-      call.progress = 'failed'
+      const error = toRecorded(execution.classify(thrown))
+      execution.recordCall(call, { status: 'FAILED', detail: { error, outcome: 'notDone' } })
       continue
     }
-    call.lastSeq = execution.journal.append({ ...base, status: 'STARTED', detail: { startedId } }).seq
-    call.started()
+    execution.recordCall(call, { status: 'STARTED', detail: { startedId } })
   }
 }
 
@@ -110,56 +95,47 @@ export async function cancelRemotes(
   }
 }
 
-export function remotesOf(execution: Execution): RemoteCall[] {
-  return [...execution.calls.open()].filter((call): call is RemoteCall => 'begin' in call.spec)
+export const underWay = (execution: Execution): RemoteCall[] => remotesOf(execution).filter((call) => call.underWay)
+
+function remotesOf({ state }: Execution): RemoteCall[] {
+  return [...state.calls.open()].filter((call): call is RemoteCall & CallState => 'begin' in call.spec)
 }
 
 /**
  * Completes the first of these calls whose wait is over. Responses enter the state one at a time, and after
  * each all are asked in the order of the calls, so that no condition misses a state between two responses.
  */
-async function completeFirst(execution: Execution, open: readonly WaitingCall[]): Promise<boolean> {
+function completeFirst(execution: Execution, open: readonly WaitingCall[]): Effect | undefined {
+  if (open.length === 0) return undefined
   for (;;) {
     for (const call of open) {
-      const result = resultOf(execution, call)
-      if (!result) continue
-      await record(execution, call, result)
-      return true
+      const found = resultOf(execution, call)
+      if (found) return complete(execution, call, found)
     }
-    if (!execution.state.applyNext()) return false
+    if (!execution.state.data.applyNext()) return undefined
   }
 }
 
 function resultOf(execution: Execution, call: WaitingCall): WaitResult | undefined {
-  const { state } = execution
   const { spec } = call
-  switch (spec.kind) {
-    case 'WAIT':
-      return holds(call.id, spec.condition) ? { value: { encoded: undefined, value: true } } : undefined
-    case 'EVENT': {
-      const response = state.find(spec.response)
-      if (!response) return undefined
-      state.take(spec.response, response.number)
-      return { value: { encoded: undefined, value: response.data }, detail: { response: response.number } }
-    }
-    case 'COMMAND': {
-      const id = remoteId(execution, call)
-      const response = state.find('@command', (data) => (data as CommandReply).commandId === id)
-      if (!response) return undefined
-      state.take('@command', response.number)
-      return commandEnd(execution, call, response.data as CommandReply, response.number)
-    }
-    case 'CHILD': {
-      // Not by the name of the call: an earlier generation may have used it too.
-      const id = remoteId(execution, call)
-      const response = state.find('@child', (data) => (data as ChildEnd).id === id)
-      if (!response) return undefined
-      state.take('@child', response.number)
-      return childEnd(execution, call, response.data as ChildEnd, response.number)
-    }
-    case 'SLEEP':
-      return undefined
-  }
+  if (spec.kind === 'SLEEP') return undefined
+  if (spec.kind === 'WAIT') return holds(call.id, spec.condition) ? {} : undefined
+  const response = execution.state.data.find(responseOf(spec), endOf(execution, call))
+  if (!response) return undefined
+  const { number, data } = response
+  if (spec.kind === 'EVENT') return { response: number }
+  const end =
+    spec.kind === 'COMMAND' ? commandEnd(execution, data as CommandReply) : childEnd(execution, data as ChildEnd)
+  if ('failed' in end) return { response: number, failed: end.failed }
+  const value = execution.parts.codec.decode({ json: end.result ?? null, notes: end.notes ?? null })
+  return { response: number, result: encodeResult(execution, call, value) }
+}
+
+/** Which responses are about this call. By its id, not by its name: an earlier generation may have used that too. */
+function endOf(execution: Execution, call: WaitingCall): ((data: unknown) => boolean) | undefined {
+  if (call.spec.kind === 'EVENT') return undefined
+  const id = remoteId(execution, call)
+  return (data) => (data as CommandReply).commandId === id || (data as ChildEnd).id === id
 }
 
 function holds(wait: string, condition: () => unknown): boolean {
@@ -169,58 +145,38 @@ function holds(wait: string, condition: () => unknown): boolean {
   )
 }
 
-function commandEnd(execution: Execution, call: Call, reply: CommandReply, response: number): WaitResult {
-  if (reply.outcome === 'SUCCESS') {
-    const value = execution.parts.codec.decode({ json: reply.result ?? null, notes: reply.notes ?? null })
-    return { value: encodeResult(execution, call, value), detail: { response } }
-  }
+type RemoteEnd = Pick<CommandReply, 'result' | 'notes'> | { readonly failed: NonNullable<WaitResult['failed']> }
+
+function commandEnd(execution: Execution, reply: CommandReply): RemoteEnd {
+  if (reply.outcome === 'SUCCESS') return reply
   const error = new BusinessError(reply.errorMessage ?? `the command was ${reply.outcome.toLowerCase()}`, {
     code: reply.errorCode ?? `COMMAND_${reply.outcome}`,
   })
   // A command that was cancelled after it had been called may have had its effect.
-  const outcome = reply.effect === 'unknown' ? 'unknown' : 'refused'
-  return { failed: toRecorded(execution.classify(error)), outcome, detail: { response } }
+  return failed(execution, error, reply.effect === 'unknown' ? 'unknown' : 'refused')
 }
 
-function childEnd(execution: Execution, call: Call, end: ChildEnd, response: number): WaitResult {
-  if (end.status === 'COMPLETED') {
-    const value = execution.parts.codec.decode({ json: end.result ?? null, notes: end.resultNotes ?? null })
-    return { value: encodeResult(execution, call, value), detail: { response } }
-  }
-  const why = end.error ? `: ${end.error.message}` : ''
-  const error = new BusinessError(`the child ${end.id} ended ${end.status}${why}`, { code: `CHILD_${end.status}` })
+function childEnd(execution: Execution, { id, status, result, resultNotes, error, undone }: ChildEnd): RemoteEnd {
+  if (status === 'COMPLETED') return { result, notes: resultNotes ?? null }
+  const why = error ? `: ${error.message}` : ''
+  const ended = new BusinessError(`the child ${id} ended ${status}${why}`, { code: `CHILD_${status}` })
   // A child that has not compensated leaves that to its parent.
-  const outcome = end.status === 'COMPENSATED' || end.undone ? 'refused' : 'unknown'
-  return { failed: toRecorded(execution.classify(error)), outcome, detail: { response } }
+  return failed(execution, ended, status === 'COMPENSATED' || undone ? 'refused' : 'unknown')
 }
+
+const failed = (execution: Execution, error: Error, outcome: 'refused' | 'unknown') => ({
+  failed: { error: toRecorded(execution.classify(error)), outcome },
+})
 
 /** The id of what a call starts elsewhere: the same however often the process is replayed. */
 export function remoteId({ item }: Execution, call: Call): string {
   return derivedId('process call', item.id, item.generation, call.spec.kind, call.name, call.occurrence)
 }
 
-async function record(execution: Execution, call: WaitingCall, result: WaitResult): Promise<void> {
-  const { kind } = call.spec
-  const thrown = 'failed' in result && 'onFailure' in call.spec && call.spec.onFailure === 'throw'
-  const nothing = 'value' in result && result.value.encoded === undefined && kind !== 'WAIT' && kind !== 'EVENT'
-  const event = execution.journal.append({
-    kind,
-    name: call.name,
-    occurrence: call.occurrence,
-    status: 'failed' in result ? 'FAILED' : 'COMPLETED',
-    detail: {
-      ...result.detail,
-      ...('failed' in result ? { error: result.failed, thrown, outcome: result.outcome } : {}),
-      ...(nothing ? { nothing } : {}),
-    },
-    ...('value' in result && result.value.encoded ? { encoded: result.value.encoded } : {}),
-  })
-  call.lastSeq = event.seq
-  if ('value' in result) return execution.complete(call, result.value.value, event.at)
-  call.underWay = false
-  call.attempted(result.outcome)
-  if (thrown) await execution.settle(call, { failed: result.failed }, event.at)
-  else execution.failCall(call, { to: 'UNWIND', end: 'COMPENSATED', reason: 'FAILURE', error: result.failed })
+function complete(execution: Execution, call: WaitingCall, { response, result, failed }: WaitResult): Effect {
+  const thrown = 'onFailure' in call.spec && call.spec.onFailure === 'throw'
+  const detail = { ...(response === undefined ? {} : { response }), ...(failed ? { ...failed, thrown } : {}) }
+  return execution.recordCall(call, { status: failed ? 'FAILED' : 'COMPLETED', detail }, result)
 }
 
 /** The time of a timeout is fixed when the wait is first reached, and stands in the record. */
@@ -230,10 +186,7 @@ function arm(execution: Execution, call: WaitingCall): void {
   const timeoutMs = spec.kind === 'SLEEP' ? spec.forMs : timeoutOf(execution, spec)
   const until = spec.kind === 'SLEEP' ? spec.until : undefined
   const nextAt = until ?? (timeoutMs === undefined ? undefined : Math.floor(now + timeoutMs))
-  const event = execution.journal.append({
-    kind: spec.kind,
-    name: call.name,
-    occurrence: call.occurrence,
+  execution.recordCall(call, {
     status: 'STARTED',
     ...(nextAt === undefined ? {} : { nextAt }),
     detail: {
@@ -241,9 +194,6 @@ function arm(execution: Execution, call: WaitingCall): void {
       ...('begin' in spec ? { startedId: remoteId(execution, call) } : {}),
     },
   })
-  call.armed = true
-  call.lastSeq = event.seq
-  call.nextAt = nextAt
 }
 
 function timeoutOf({ parts }: Execution, spec: Exclude<WaitingSpec, { kind: 'SLEEP' }>): number | undefined {
@@ -252,40 +202,12 @@ function timeoutOf({ parts }: Execution, spec: Exclude<WaitingSpec, { kind: 'SLE
   return spec.timeoutMs ?? parts.settings.waitTimeoutMs ?? parts.definition.waitTimeoutMs
 }
 
-async function timeOut(execution: Execution, call: WaitingCall): Promise<void> {
+function timeOut(execution: Execution, call: WaitingCall): Effect {
   const { spec } = call
-  const slept = spec.kind === 'SLEEP'
-  const returns = slept || spec.onTimeout === 'return'
-  const error = slept ? undefined : timeoutError(execution, call)
-  const event = execution.journal.append({
-    kind: spec.kind,
-    name: call.name,
-    occurrence: call.occurrence,
-    status: returns ? 'COMPLETED' : 'FAILED',
-    detail: { ...(slept ? {} : { timedOut: true }), ...(returns || !error ? {} : { error }) },
-  })
-  call.lastSeq = event.seq
-  if (returns) {
-    await execution.settle(call, { value: valueAfterTimeout(spec) }, event.at)
-    return
-  }
-  call.progress = 'failed'
-  if (error) execution.failCall(call, decideTimeout(spec.onTimeout, error))
-}
-
-/** What a wait returns that timed out: `wait` false, `event` and `sleep` nothing. */
-export const valueAfterTimeout = (spec: WaitingSpec): unknown => (spec.kind === 'WAIT' ? false : undefined)
-
-export function decideTimeout(
-  onTimeout: 'tsq' | 'compensate' | 'fail' | 'return',
-  error: RecordedFailure,
-): FinalDecision {
-  if (onTimeout === 'compensate') return { to: 'UNWIND', end: 'COMPENSATED', reason: 'TIMEOUT', error }
-  if (onTimeout === 'fail') return { to: 'END', end: 'FAILED', error }
-  return trouble('WAIT_TIMEOUT', error)
-}
-
-function timeoutError(execution: Execution, call: WaitingCall): RecordedFailure {
+  if (spec.kind === 'SLEEP') return execution.recordCall(call, { status: 'COMPLETED', detail: {} })
+  if (spec.onTimeout === 'return')
+    return execution.recordCall(call, { status: 'COMPLETED', detail: { timedOut: true } })
   const error = new BusinessError(`the wait \`${call.id}\` has timed out`, { code: 'WAIT_TIMEOUT' })
-  return toRecorded(execution.classify(error))
+  const detail = { timedOut: true, error: toRecorded(execution.classify(error)) }
+  return execution.recordCall(call, { status: 'FAILED', detail })
 }

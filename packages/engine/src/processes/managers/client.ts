@@ -1,22 +1,26 @@
+// Starts step-based processes for applications: the process and its first command in one transaction. `holdfast.ts` exposes it. A
+// second start with the same key must return the first process and send nothing.
+
 import type { Outgoing } from '../../commands/index.js'
 import { type Batcher, createBatcher } from '../../kernel/batching/batcher.js'
-import type { Codec } from '../../kernel/codec/codec.js'
-import type { Database } from '../../kernel/database/database.js'
 import type { Queryable } from '../../kernel/database/executor.js'
 import { GIVE_UP_AFTER } from '../../kernel/database/retrying.js'
 import { splitName } from '../../kernel/ids/name.js'
-import type { Logger } from '../../kernel/logger.js'
-import type { Metrics } from '../../kernel/metrics/metrics.js'
-import type { Reports } from '../../kernel/reports/reports.js'
-import { type MissingWorkers, presenceIn } from '../../kernel/results/presence.js'
+import type { Runtime } from '../../kernel/model/runtime.js'
+import { presenceIn } from '../../kernel/results/presence.js'
+import { invalidOption } from '../../kernel/validation/invalid-option.js'
 import { checkOptions } from '../../kernel/validation/options.js'
 import { checkAnswer } from '../client.js'
 import { type ProcessCalls, StartedProcess } from '../handle.js'
-import { flushManagedStarts, startManaged } from '../queries/start-managed.js'
-import type { StartAnswer } from '../queries/start-processes.js'
-import type { ManagerDefinition } from './define.js'
+import {
+  flushManagedStatement,
+  type StartAnswer,
+  startManagedStatement,
+  startProcesses,
+} from '../queries/start-processes.js'
+import { definedManager, type ManagerDefinition } from './define.js'
+import { type EncodedManagedStart, encodeManagedStart, type ManagerStartDetails } from './encode-start.js'
 import { forgetGone, refusalIn, toRefusedError } from './refused-command.js'
-import { type ManagerStartDetails, type SealedManagedStart, sealManagedStart } from './seal-start.js'
 
 export interface ManagerStartOptions extends ManagerStartDetails {
   /** Your own transaction: the process is created and its first command sent in it. */
@@ -33,57 +37,52 @@ export interface ManagerClient {
   close(): Promise<void>
 }
 
-interface Parts {
-  readonly codec: Codec
+interface Parts extends Pick<Runtime, 'db' | 'codec' | 'logger' | 'metrics' | 'reports' | 'missing'> {
   readonly outgoing: Outgoing
-  readonly logger: Logger
-  readonly metrics: Metrics
-  readonly reports: Reports
-  readonly missing: MissingWorkers
   readonly calls: ProcessCalls
 }
 
-const KNOWN_OPTIONS = ['id', 'key', 'deadline', 'attributes', 'batch', 'transaction'] as const
+const KNOWN_OPTIONS = ['id', 'key', 'startAt', 'delay', 'deadline', 'attributes', 'batch', 'transaction'] as const
 
-export function createManagerClient(
-  db: Database,
-  { codec, outgoing, logger, metrics, reports, missing, calls }: Parts,
-): ManagerClient {
+export function createManagerClient(parts: Parts): ManagerClient {
+  const { db, codec, outgoing, logger, metrics, reports, missing, calls } = parts
   const isLive = presenceIn(db, 'processes')
-  const starts: Batcher<SealedManagedStart, StartAnswer> = createBatcher<SealedManagedStart, StartAnswer>({
+  const starts: Batcher<EncodedManagedStart, StartAnswer> = createBatcher<EncodedManagedStart, StartAnswer>({
     name: 'processes.start-managed',
     key: ({ id, key }) => key ?? id,
-    flush: async (sealed) => (await flushManagedStarts(db, sealed)).map((done) => ({ done })),
+    flush: async (batch) => (await startProcesses(db, batch, flushManagedStatement)).map((done) => ({ done })),
     giveUpAfter: GIVE_UP_AFTER,
     logger,
     metrics,
   })
 
-  async function write(sealed: SealedManagedStart, transaction: Queryable | undefined) {
-    return transaction === undefined ? starts.write(sealed) : (await startManaged(db.inside(transaction), [sealed]))[0]
+  async function write(encoded: EncodedManagedStart, transaction: Queryable | undefined) {
+    if (transaction === undefined) return starts.write(encoded)
+    return (await startProcesses(db.inside(transaction), [encoded], startManagedStatement))[0]
   }
 
   return {
     async start(definition, state, options = {}) {
-      const manager = definition as ManagerDefinition
-      const where = `start ${definition.name}`
+      const manager = definedManager(definition)
+      if (!manager) throw invalidOption('start', 'definition', 'must be made with defineManager')
+      const where = `start ${manager.name}`
       checkOptions(where, options, KNOWN_OPTIONS)
       for (let attempt = 1; ; attempt += 1) {
-        const sealed = await sealManagedStart(manager, state, options, { codec, outgoing, where })
+        const encoded = await encodeManagedStart(manager, state, options, { codec, outgoing, where })
         try {
-          const answer = await write(sealed, options.transaction)
-          const { id, created } = checkAnswer(answer, sealed, manager, options.batch)
+          const answer = await write(encoded, options.transaction)
+          const { id, created } = checkAnswer(answer, encoded, manager, options.batch)
           if (created && options.transaction === undefined)
             reports.started({ model: 'processes', ...splitName(manager.name) })
           missing.made('processes', manager.name, isLive)
           return new StartedProcess(calls, manager, id, created)
         } catch (error) {
           const refusal = refusalIn(error)
-          if (refusal === undefined || !sealed.envelope) throw error
+          if (refusal === undefined || !encoded.envelope) throw error
           // A queue that was dropped is created again, once; inside a transaction that has failed nothing helps.
           const again =
-            forgetGone(outgoing, refusal, sealed.envelope, manager.domain) && options.transaction === undefined
-          if (!again || attempt > 1) throw toRefusedError(refusal, sealed.envelope)
+            forgetGone(outgoing, refusal, encoded.envelope, manager.domain) && options.transaction === undefined
+          if (!again || attempt > 1) throw toRefusedError(refusal, encoded.envelope)
         }
       }
     },

@@ -5,22 +5,21 @@ import { createCodec } from '../../kernel/codec/codec.js'
 import type { ManagedProcess } from '../queries/read-managed.js'
 import type { StoredReply } from '../replies/message.js'
 import { decide, type Incoming } from './decide.js'
-import { defineManager } from './define.js'
+import { type DefinedManager, definedManager, defineManager } from './define.js'
 import { handlersOf } from './handlers.js'
 import { stepCommand } from './step-command.js'
 
 const Do = defineCommand('decided', 'Do')
-const handlers = handlersOf(
-  defineManager('decided', 'Decided', {
-    state: z.object({ seen: z.array(z.string()) }),
-    firstStep: () => 'one',
-    command: (step) => stepCommand(Do, step),
-    onReply: ({ seen }, step, { outcome }) => ({ seen: [...seen, `${step} ${outcome}`] }),
-    nextStep: (step) => ({ one: 'wait', wait: 'two', two: 'one' })[step] ?? null,
-    compensation: (step) => stepCommand(Do, `undo ${step}`),
-    waitOnly: (step) => step === 'wait',
-  }),
-)
+const Decided = defineManager('decided', 'Decided', {
+  state: z.object({ seen: z.array(z.string()) }),
+  firstStep: () => 'one',
+  command: (step) => stepCommand(Do, step),
+  onReply: ({ seen }, step, { outcome }) => ({ seen: [...seen, `${step} ${outcome}`] }),
+  nextStep: (step) => ({ one: 'wait', wait: 'two', two: 'one' })[step] ?? null,
+  compensation: (step) => stepCommand(Do, `undo ${step}`),
+  waitOnly: (step) => step === 'wait',
+})
+const handlers = handlersOf(definedManager(Decided) as DefinedManager)
 const codec = createCodec()
 
 const process: ManagedProcess = {

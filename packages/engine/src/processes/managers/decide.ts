@@ -3,15 +3,13 @@
 // in `forward.ts`, `undoing.ts`, `operating.ts` and `time-limits.ts`, which all work on one `Draft`. A reply must take
 // effect at most once.
 
-import type { Codec, Encoded } from '../../kernel/codec/codec.js'
+import type { Encoded } from '../../kernel/codec/codec.js'
 import { PermanentError } from '../../kernel/failure/failure-errors.js'
-import type { RecordedFailure } from '../history.js'
-import type { CompletedCommand, ManagedProcess, SentBefore } from '../queries/read-managed.js'
+import type { SentBefore } from '../queries/read-managed.js'
 import type { StoredReply } from '../replies/message.js'
-import { hasEnded, type ProcessStatus } from '../states.js'
-import { type CommandSent, Draft, type KeptReply, type ManagedEvent } from './draft.js'
+import { hasEnded } from '../states.js'
+import { type Changes, type CommandSent, Draft, type DraftOptions, type KeptReply, type ManagedEvent } from './draft.js'
 import { takeNext } from './forward.js'
-import type { Handlers } from './handlers.js'
 import { patchWithUnappliedReplies, recordLateReply } from './late-replies.js'
 import { applyFinalReply, applyOperatorRequest, keepWaiting } from './operating.js'
 import { troubleOf } from './step-reply.js'
@@ -28,23 +26,8 @@ export interface Incoming {
   readonly before: SentBefore
 }
 
-export interface DecisionInput {
-  readonly managed: ManagedProcess
+export interface DecisionInput extends DraftOptions {
   readonly replies: readonly Incoming[]
-  readonly completed: readonly CompletedCommand[]
-  readonly handlers: Handlers
-  readonly codec: Codec
-  readonly refused?: { readonly commandId: string; readonly error: unknown } | undefined
-}
-
-interface Resting {
-  readonly status: Exclude<ProcessStatus, 'EXECUTING'>
-  readonly ended: boolean
-  readonly error: RecordedFailure | undefined
-  readonly waitingFor: { readonly step: string; readonly occurrence: number }
-  /** When the process is due, whether or not a reply has come. */
-  readonly dueAt: number | undefined
-  readonly timeoutAt: number | undefined
 }
 
 export interface Decision {
@@ -52,7 +35,13 @@ export interface Decision {
   readonly keep: readonly KeptReply[]
   readonly state: Encoded | undefined
   readonly seen: number
-  readonly suspension: Resting
+  /** How the process waits or has ended. */
+  readonly suspension: Pick<Changes, 'status' | 'ended' | 'error'> & {
+    readonly waitingFor: { readonly step: string; readonly occurrence: number }
+    /** When the process is due, whether or not a reply has come. */
+    readonly dueAt: number | undefined
+    readonly timeoutAt: number | undefined
+  }
   /** False where nothing but the queue changes, or replies are only kept. */
   readonly moves: boolean
   /** What came after the end of the process. */

@@ -81,6 +81,26 @@ test('M-01 two definitions of one name are refused, whatever they are', () => {
   expect(() => bus.hf.register(undefined as never)).toThrow(expect.objectContaining({ code: 'HF_INVALID_OPTION' }))
 })
 
+test('U-02 M-02 a start that is to begin later sends its first command for then', async () => {
+  const Later = defineManager('defined', 'Later', simple)
+  const delayed = await bus.hf.start(Later, { cents: '1' }, { delay: '1h', deadline: '1d' })
+  const startAt = new Date('2100-01-01T00:00:00Z')
+  const dated = await bus.hf.start(Later, { cents: '1' }, { startAt, deadline: '1d' })
+  const due = async (id: string) => {
+    const [command] = (await bus.hf.commands.list({ domain: Pay.domain, type: Pay.type, correlationId: id })).items
+    return command && { status: command.status, in: Number(command.dueAt) - Number(command.createdAt) }
+  }
+  expect(await due(delayed.id)).toMatchObject({ status: 'PENDING' })
+  expect(Math.round(((await due(delayed.id))?.in ?? 0) / 60_000)).toBe(60)
+  const { deadline, createdAt } = await delayed.get()
+  expect(Math.round((Number(deadline) - Number(createdAt)) / 3_600_000)).toBe(25)
+  expect(await dated.get()).toMatchObject({ deadline: new Date('2100-01-02T00:00:00Z') })
+  const Waits = defineManager('defined', 'Waits', { ...simple, waitOnly: () => true })
+  await expect(bus.hf.start(Waits, { cents: '1' }, { delay: '1h' })).rejects.toMatchObject({
+    code: 'HF_INVALID_OPTION',
+  })
+})
+
 test('M-02 a start that cannot work is refused, and nothing is written', async () => {
   const rows = async () => (await bus.sql('select id from holdfast.process_detail')).length
   const before = await rows()

@@ -4,6 +4,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Duration } from '../../kernel/duration/duration.js'
 import { checkName } from '../../kernel/ids/name.js'
+import { createDefined, type Defined } from '../../kernel/model/defined.js'
 import { describe, shown } from '../../kernel/validation/describe.js'
 import { invalidOption } from '../../kernel/validation/invalid-option.js'
 import { checkOptions, choiceOption, functionOption, integerOption } from '../../kernel/validation/options.js'
@@ -58,12 +59,13 @@ export interface ManagerOptions<StateSchema extends StandardSchemaV1, Step exten
 }
 
 /** A kind of step-based process. `Input` is what starters give. */
-export interface ManagerDefinition<Input = never> {
-  readonly domain: string
-  readonly type: string
-  /** `orders/Order` */
-  readonly name: string
-  readonly version: number
+export interface ManagerDefinition<Input = never> extends Defined<'manager'> {
+  /** Never there; carries the type. */
+  readonly accepts?: (input: Input) => void
+}
+
+/** A definition with what the engine alone reads. */
+export interface DefinedManager extends ManagerDefinition {
   readonly stateSchema: StandardSchemaV1
   readonly steps: ReadonlySet<string> | undefined
   readonly firstStep: (state: unknown) => unknown
@@ -75,9 +77,12 @@ export interface ManagerDefinition<Input = never> {
   readonly timeout: ((step: string, state: unknown) => unknown) | undefined
   readonly deadline: ((state: unknown) => Date | Duration | undefined) | undefined
   readonly deadlineAction: DeadlineAction
-  /** Never there; carries the type. */
-  readonly accepts?: (input: Input) => void
 }
+
+const managers = createDefined<DefinedManager>()
+
+/** What the engine reads of a definition that was made with `defineManager`. */
+export const definedManager = managers.of
 
 const KNOWN_OPTIONS = [
   'state',
@@ -96,7 +101,7 @@ const KNOWN_OPTIONS = [
 
 const OPTIONAL = ['compensation', 'waitOnly', 'timeout', 'deadline'] as const
 
-type Handlers = Pick<ManagerDefinition, 'firstStep' | 'command' | 'onReply' | 'nextStep' | (typeof OPTIONAL)[number]>
+type Handlers = Pick<DefinedManager, 'firstStep' | 'command' | 'onReply' | 'nextStep' | (typeof OPTIONAL)[number]>
 
 /**
  * Declares a step-based process: a state machine over commands and their replies.
@@ -128,7 +133,8 @@ export function defineManager<StateSchema extends StandardSchemaV1, const Step e
   // Inside, the handlers get what they themselves made; the types above hold it together.
   const { firstStep, command, onReply, nextStep, compensation, waitOnly, timeout, deadline } =
     options as unknown as Handlers
-  return {
+  return managers.publish({
+    kind: 'manager',
     domain,
     type,
     name: `${domain}/${type}`,
@@ -146,12 +152,7 @@ export function defineManager<StateSchema extends StandardSchemaV1, const Step e
     deadlineAction: choiceOption(where, 'deadlineAction', given.deadlineAction, ['tsq', 'compensate', 'fail'], {
       default: 'tsq',
     }),
-  }
-}
-
-/** Recognised by what only a manager has, and a process of sequential code has not. */
-export function isManager(definition: unknown): definition is ManagerDefinition {
-  return typeof definition === 'object' && definition !== null && 'firstStep' in definition && 'onReply' in definition
+  })
 }
 
 function stepsOption(where: string, steps: unknown): ReadonlySet<string> | undefined {

@@ -40,7 +40,7 @@ export interface CommandSent {
 }
 
 /** What changes with a decision, as far as it has come. */
-interface Changes {
+export interface Changes {
   readonly events: readonly ManagedEvent[]
   /** Undefined until a handler has changed it. */
   readonly state: { readonly value: unknown } | undefined
@@ -55,7 +55,7 @@ interface Changes {
   readonly send: CommandSent | undefined
 }
 
-interface DraftOptions {
+export interface DraftOptions {
   readonly managed: ManagedProcess
   /** The steps to compensate, the last one first; read only where they may be needed. */
   readonly completed: readonly CompletedCommand[]

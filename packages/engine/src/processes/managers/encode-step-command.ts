@@ -11,5 +11,5 @@ export async function encodeStepCommand(
   const replyTo = replyQueue(process.domain)
   await outgoing.replyQueue(replyTo)
   const options = { ...command.options, id: commandId, correlationId: process.id, replyTo }
-  return outgoing.seal(command.command, command.data, options, `${process.name}: step ${step}`)
+  return outgoing.encode(command.command, command.data, options, `${process.name}: step ${step}`)
 }

@@ -1,3 +1,6 @@
+// The way forward of a step-based process: enters steps, applies replies, takes replies from outside in their order. `decide.ts` calls
+// it. Pure: it writes into the draft only, and a reply must take effect at most once.
+
 import type { RecordedFailure } from '../history.js'
 import type { ManagedDetail } from '../queries/read-managed.js'
 import type { StoredReply } from '../replies/message.js'

@@ -3,7 +3,7 @@ import { isName } from '../../kernel/ids/name.js'
 import { describe } from '../../kernel/validation/describe.js'
 import { durationOption } from '../../kernel/validation/options.js'
 import type { DeadlineAction } from '../states.js'
-import type { ManagerDefinition } from './define.js'
+import type { DefinedManager } from './define.js'
 import { isStepCommand, type StepCommand } from './step-command.js'
 import type { StepReply } from './step-reply.js'
 
@@ -22,7 +22,7 @@ export interface Handlers {
   readonly deadlineAction: DeadlineAction
 }
 
-export function handlersOf(definition: ManagerDefinition): Handlers {
+export function handlersOf(definition: DefinedManager): Handlers {
   const { name, steps } = definition
 
   function checkStep(from: string, step: unknown): string {

@@ -34,7 +34,7 @@ async function driver(faults?: Faults) {
   const own = await openTestBus({ connectionString: bus.connectionString, ...(faults ? { faults } : {}) })
   onTestFinished(() => own.close())
   own.hf.register(Raced)
-  return { own, worker: await own.hf.run({ domains: ['raced'], poll: '20ms', lease: '500ms' }) }
+  return { own, worker: await own.hf.run({ domains: ['raced'], poll: '20ms', lease: '5s' }) }
 }
 const callsOf = (of: string) =>
   calls.filter((call) => call.startsWith(`${of} `)).map((call) => call.slice(of.length + 1))
@@ -126,7 +126,7 @@ test('M-03 a reply from outside that another reader has taken meanwhile is taken
     const own = await openTestBus({ connectionString: bus.connectionString, ...(faults ? { faults } : {}) })
     onTestFinished(() => own.close())
     own.hf.register(Awaiting)
-    return own.hf.run({ domains: ['raced'], poll: '20ms', lease: '500ms' })
+    return own.hf.run({ domains: ['raced'], poll: '20ms', lease: '5s' })
   }
   const { id } = await bus.hf.start(Awaiting, {})
   await bus.hf.queues.send('raced__process_replies', { correlation_id: id, outcome: 'SUCCESS' })

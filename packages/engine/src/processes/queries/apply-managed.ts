@@ -11,7 +11,7 @@ export interface ManagedWrite {
   readonly token: string
   readonly messages: readonly { readonly messageId: string; readonly readCount: number }[]
   readonly decision: Decision
-  /** Write where the process rests although nothing has changed: it was due. */
+  /** Write although nothing has changed: the process was due and needs its next due time. */
   readonly rests: boolean
   readonly envelope: Envelope | undefined
 }

@@ -14,7 +14,7 @@ import type { ProcessStatus } from '../states.js'
 /** A claimed process with everything that an execution needs of it. */
 export interface ClaimedProcess extends Claimed {
   readonly version: number
-  /** As it rested. */
+  /** Its status before the claim. */
   readonly status: ProcessStatus
   readonly restedEpoch: number
   readonly generation: number

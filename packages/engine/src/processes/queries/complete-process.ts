@@ -6,7 +6,7 @@ import { type RecordedResponse, type ResponseRow, toResponse } from '../history.
 import type { ProcessStatus } from '../states.js'
 import type { OperationAnswer } from './operate-processes.js'
 
-/** A process that is to be ended by a person: the state it is seen in, and what would still come into it. */
+/** A process that an operator completes: its state for readers, and the responses that are not applied yet. */
 export interface Completable {
   readonly id: string
   readonly type: string

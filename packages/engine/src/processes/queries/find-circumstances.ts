@@ -2,7 +2,7 @@ import type { Executor } from '../../kernel/database/executor.js'
 import { splitName } from '../../kernel/ids/name.js'
 import { GONE_AFTER } from '../../kernel/results/presence.js'
 
-/** What has to be known besides the process itself to say why it does not go on. */
+/** What has to be known besides the process itself to say why it does not continue. */
 export interface Circumstances {
   /** The time of the database. */
   readonly now: Date

@@ -6,7 +6,7 @@ import { splitName } from '../../kernel/ids/name.js'
 import type { Place } from '../../kernel/model/page.js'
 import type { ProcessStatus } from '../states.js'
 
-/** A process as it stands. */
+/** A process as it is now. */
 export interface ProcessRecord<Result = unknown> {
   readonly id: string
   readonly key: string | null
@@ -17,18 +17,18 @@ export interface ProcessRecord<Result = unknown> {
   readonly model: 'PROCESS_STEP' | 'STEP_BASED'
   /** `EXECUTING`, or `COMPENSATING`, while a worker has claimed it. */
   readonly status: ProcessStatus
-  /** As it was when the process last rested, and at first what it was started with. */
+  /** The state at its last suspension, and before that the initial state. */
   readonly state: unknown
   /** What `execute` returned; null until then, and where it returned nothing. */
   readonly result: Result | null
-  /** Why it is in troubleshooting, was undone or has failed. */
+  /** Why it is in troubleshooting, was compensated or has failed. */
   readonly error: { readonly kind: string; readonly code: string; readonly message: string } | null
   /** The calls it waits for or will try again, by name. */
   readonly waitingFor: string | null
   readonly waitTimeoutAt: Date | null
   readonly nextRetryAt: Date | null
   readonly deadline: Date | null
-  /** When something is to be done next; while it executes, when the lease ends. */
+  /** When it is due next; while it executes, when the lease ends. */
   readonly dueAt: Date | null
   /** Since when it has been waiting for a free slot of its definition's limit. */
   readonly queuedAt: Date | null

@@ -4,7 +4,7 @@ import type { ProcessStatus } from '../states.js'
 
 /** What a caller that waits for the end of a process needs to know; `EXECUTING` is not shown separately. */
 export interface Standing {
-  /** As it was asked for. */
+  /** The id or key that was asked for. */
   readonly name: string
   readonly reference: string
   readonly id: string
@@ -19,7 +19,7 @@ export interface Standing {
   readonly step: string | null
 }
 
-/** By definition and id or key; what is not there is not in the answer. */
+/** By definition and id or key; processes that do not exist are missing from the result. */
 export function findStandings(
   executor: Executor,
   asked: readonly { readonly name: string; readonly reference: string }[],

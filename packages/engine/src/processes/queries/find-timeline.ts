@@ -34,7 +34,7 @@ export interface TimelineSources {
   readonly audit: readonly RecordedAuditEntry[]
 }
 
-/** What there is to tell of a process: at most so many records and responses, the latest. */
+/** The latest events and responses of a process, up to a limit. */
 export async function findTimeline(executor: Executor, id: string, most: number): Promise<TimelineSources> {
   const records = await executor.run<TimelineRecord>(historyStatement, [id, most])
   const responses = await executor.run<TimelineResponse>(responsesStatement, [id, most])

@@ -8,7 +8,7 @@ import { type ProcessStatus, type ProcessVerb, verbStatuses } from '../states.js
 
 export type Operation = 'RETRY' | 'CANCEL' | 'RESUME' | 'RESOLVE'
 
-/** What became of one process: done, or why not. */
+/** The result of an operation on one process: done, or why not. */
 export interface OperationAnswer {
   /** The id or key it was named by. */
   readonly reference: string

@@ -2,7 +2,7 @@ import type { Notes } from '../../kernel/codec/notes.js'
 import type { Executor } from '../../kernel/database/executor.js'
 
 export interface PostedResponse {
-  /** Its row in the inbox: posted again with the same one, it is there once. */
+  /** The id of its row in the inbox: a repeated insert with the same id changes nothing. */
   readonly inboxId: string
   readonly type: string
   /** The id or key of the process. */
@@ -14,7 +14,7 @@ export interface PostedResponse {
   readonly checked: boolean
 }
 
-/** Only inserts, so any executor will do. */
+/** Only inserts, so it works with any executor. */
 export async function postResponses(executor: Executor, responses: readonly PostedResponse[]): Promise<void> {
   await executor.run(statement, [`[${responses.map(toJson).join(',')}]`])
 }

@@ -12,11 +12,11 @@ export interface ManagedDetail extends RecordDetail {
   readonly reply?: StoredReply
   /** The record of the command that a compensation undoes. */
   readonly of?: number
-  /** When a wait that has taken a reply, and goes on waiting, times out. */
+  /** When a wait that has taken a reply, and continues waiting, times out. */
   readonly timeoutAt?: number
 }
 
-/** Where a step-based process stands: the last record that is about a step. */
+/** The position of a step-based process: the last event of a step. */
 export interface Position {
   readonly seq: number
   readonly kind: RecordKind
@@ -29,7 +29,7 @@ export interface Position {
   readonly at: number
 }
 
-/** A step-based process as its handlers' decisions begin with it. */
+/** A step-based process as the decision of its handlers reads it. */
 export interface ManagedProcess {
   readonly id: string
   readonly type: string
@@ -125,7 +125,7 @@ export interface CompletedCommand {
   readonly occurrence: number
 }
 
-/** What there is to undo, the last one first. */
+/** The commands to undo, the last one first. */
 export async function findCompletedCommands(
   executor: Executor,
   { id, generation }: ManagedProcess,

@@ -7,7 +7,7 @@ import {
   toResponseAnswer,
 } from './respond-processes.js'
 
-/** A message to remove, and what it tells a process, if anything. */
+/** A message to remove, and the response that it becomes, if any. */
 export interface ReplyWrite {
   readonly messageId: string
   readonly response?: ResponseWrite

@@ -10,7 +10,7 @@ export interface ResponseWrite {
   readonly responseId: string
   readonly json: string
   readonly notes: Notes | null
-  /** From a caller, not from the inbox: it must not overtake what that caller has in the inbox. */
+  /** From a caller, not from the inbox: it must not overtake responses of that caller in the inbox. */
   readonly direct?: boolean
 }
 
@@ -28,7 +28,7 @@ export type ResponseAnswer =
       readonly missed: readonly RecordedResponse[]
     }
 
-/** An answer as the database gives it. */
+/** A result as the database returns it. */
 export type ResponseRowAnswer =
   | readonly ['done', number]
   | readonly ['held' | 'unknown' | 'behind']

@@ -11,7 +11,7 @@ import {
 import type { ProcessStatus } from '../states.js'
 import type { ClaimedProcess } from './claim-processes.js'
 
-/** A record on its way into the history. */
+/** An event to be recorded. */
 export interface JournalEvent
   extends Pick<HistoryRecord, 'seq' | 'at' | 'kind' | 'name' | 'occurrence' | 'status' | 'seen'>,
     Partial<Pick<HistoryRecord, 'attempt' | 'nextAt' | 'detail'>> {
@@ -23,7 +23,7 @@ interface EncodedJson {
   readonly notes: object | null
 }
 
-/** How an execution ends: the status of the process, when it is due next, and what readers should know. Also for the end of the process. */
+/** How an execution ends: the status of the process, when it is due next, and its state for readers. Also for the end of the process. */
 export interface Suspension {
   readonly status: Exclude<ProcessStatus, 'EXECUTING'>
   readonly dueAt: number | null
@@ -49,7 +49,7 @@ export interface Suspension {
    */
   readonly restedEpoch?: number
   readonly limited?: boolean
-  /** Tell workers that it is due at another time than they know of. */
+  /** Wake up workers, because it is due at a time that they do not know. */
   readonly wakes?: boolean
 }
 

@@ -12,11 +12,11 @@ export interface StoredReply {
   readonly errorType?: string
   readonly errorCode?: string
   readonly errorMessage?: string
-  /** It did not complete, and may have had its effect all the same. */
+  /** It did not complete, and may have had its effect. */
   readonly effect?: 'unknown'
 }
 
-/** What is in the queue. The claim has looked at correlation id, outcome and `final`; the rest may be anything. */
+/** A message in the queue. The claim has checked correlation id, outcome and `final`; the other fields may be anything. */
 export interface ReplyMessage {
   readonly command_id?: unknown
   readonly reply_id?: unknown
@@ -29,7 +29,7 @@ export interface ReplyMessage {
   readonly effect?: unknown
 }
 
-/** Who sends a reply from outside need not say that it is final. */
+/** A reply from outside need not say that it is final. */
 export const isFinal = ({ final }: ReplyMessage): boolean => final !== false
 
 export function toStoredReply(message: ReplyMessage, notes: Notes | null): StoredReply {

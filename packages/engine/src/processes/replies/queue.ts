@@ -1,2 +1,2 @@
-/** Where the replies to a domain's processes go, by the name that this installation knows it by. */
+/** The queue of replies to a domain's processes, by its name in this installation. */
 export const replyQueue = (domain: string): string => `${domain}__process_replies`

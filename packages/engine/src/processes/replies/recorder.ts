@@ -2,7 +2,7 @@ import { type Batcher, createBatcher } from '../../kernel/batching/batcher.js'
 import type { Database } from '../../kernel/database/database.js'
 import type { Logger } from '../../kernel/logger.js'
 import type { Metrics } from '../../kernel/metrics/metrics.js'
-import type { ProcessDefinition } from '../define.js'
+import type { DefinedProcess } from '../define.js'
 import type { ClaimedReply } from '../queries/claim-replies.js'
 import { type ReplyWrite, recordReplies } from '../queries/record-replies.js'
 import type { ResponseAnswer, ResponseWrite } from '../queries/respond-processes.js'
@@ -12,12 +12,12 @@ import { isFinal, toStoredReply } from './message.js'
 interface Options {
   readonly queue: string
   readonly respond: Respond
-  readonly find: (name: string) => ProcessDefinition | undefined
+  readonly find: (name: string) => DefinedProcess | undefined
   readonly logger: Logger
   readonly metrics: Metrics
 }
 
-/** Hands replies over to processes of sequential code: the final one is their response `@command`. */
+/** Delivers replies to processes of sequential code: the final one is their response `@command`. */
 export function createReplyRecorder(db: Database, { queue, respond, find, logger, metrics }: Options) {
   const writes: Batcher<ReplyWrite, ResponseAnswer> = createBatcher<ReplyWrite, ResponseAnswer>({
     name: 'processes.record-replies',

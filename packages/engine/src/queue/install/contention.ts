@@ -7,7 +7,7 @@ import { createBackoff } from '../../kernel/retry/backoff.js'
 const MADE_MEANWHILE = new Set(['23505', '42P06', '42P07', '42710', '42723'])
 
 export interface ContentionOptions {
-  /** Milliseconds after which trouble is passed on. Another instance that is at work is waited for, however long. */
+  /** Milliseconds after which an error is passed on. Another instance that is installing is waited for, however long. */
   readonly patience: number
   readonly onTrouble?: (error: unknown) => void
 }

@@ -19,7 +19,7 @@ export interface PgmqFacts {
   readonly mayCreateSchema: boolean
   readonly schemaExists: boolean
   readonly ownsSchema: boolean
-  /** Is there nothing at all in the schema? An administrator may have made it for us. */
+  /** Whether the schema is empty. An administrator may have created it for us. */
   readonly schemaIsEmpty: boolean
   readonly comment: string | null
   readonly mayUse: boolean

@@ -13,17 +13,17 @@ import { extensionNotPermitted, planInstallation, type QueueInfo, schemaComment 
 
 export interface InstallOptions {
   readonly logger?: Logger
-  /** Milliseconds of database trouble after which the installation gives up. */
+  /** Milliseconds of an outage after which the installation gives up. */
   readonly patience?: number
 }
 
-/** Milliseconds that a statement of the installation waits for a lock before it lets everybody else pass. */
+/** Milliseconds that a statement of the installation waits for a lock before it lets other sessions pass. */
 const LOCK_TIMEOUT = 5_000
 
 /**
  * Makes PGMQ available in this database: the server's extension where it has one, else PGMQ's own SQL. It lives in
  * the schema `pgmq`, which all installations of the database share, so any number of them may call this at once. Where
- * PGMQ is there already, nothing is changed.
+ * PGMQ exists already, nothing is changed.
  *
  * @example
  * const { source, version } = await installQueue(db, { logger })   // { source: 'sql', version: '1.11.1' }
@@ -59,7 +59,7 @@ export async function queueInfo(db: Database): Promise<QueueInfo> {
   throw new HoldfastError('HF_QUEUE_UNAVAILABLE', { problem: `the database "${facts.database}" does not have it yet` })
 }
 
-/** What was done; nothing while another instance is at it. Decided again under the lock, where nobody else changes it. */
+/** What was done; undefined while another instance installs. Decided again under the lock, so that nothing changes meanwhile. */
 function installUnderLock(db: Database): Promise<string | undefined> {
   return db.transaction(async (tx) => {
     await settle(tx, LOCK_TIMEOUT)

@@ -40,7 +40,7 @@ export function schemaComment(version: string): string {
 }
 
 /**
- * What to do so that this database has PGMQ. An extension is used where there is one; what is there already is never
+ * What to do so that this database has PGMQ. An extension is used where there is one; what exists already is never
  * changed.
  */
 export function planInstallation(facts: PgmqFacts): InstallationPlan {
@@ -50,7 +50,7 @@ export function planInstallation(facts: PgmqFacts): InstallationPlan {
   if (facts.available !== null && isRecent(facts.available)) {
     return facts.mayCreateExtension ? { step: 'create extension' } : refuse(extensionNotPermitted(facts))
   }
-  // Also where the server offers only an extension that is too old: nobody uses it here yet.
+  // Also if the server offers only an extension that is too old, because it is not installed here yet.
   if (facts.schemaExists) {
     return facts.ownsSchema ? { step: 'install sql', createSchema: false } : refuse(doesNotOwnSchema(facts))
   }

@@ -3,8 +3,8 @@ import type { Executor } from '../../kernel/database/executor.js'
 import type { TroubleKey } from './find-trouble.js'
 
 /**
- * Assigns troubles to a person, or to nobody, and audits it. Returns the places of those that still need a person. Assignments of
- * troubles that are gone are removed on the way.
+ * Assigns troubles to a person, or removes the assignment, and audits it. Returns the places of those that still need a person. Assignments of
+ * troubles that are gone are removed.
  */
 export async function assignTroubles(
   executor: Executor,

@@ -15,29 +15,29 @@ export interface Trouble {
   /** The step that failed: `pay`, or `pay#2` where a process uses the name again. Commands and items have none. */
   readonly step: string | null
   readonly code: string
-  /** `TRANSIENT`: it was tried as often as its retries allow. `PERMANENT`: trying again would not have helped. `BUSINESS`: refused. */
+  /** `TRANSIENT`: its attempts are used up. `PERMANENT`: a retry would not have helped. `BUSINESS`: refused. */
   readonly kind: string
   readonly message: string
-  /** The same for everything that failed alike. */
+  /** The same for all failures of one group. */
   readonly fingerprint: string
   readonly since: Date
   /** How often it was tried. */
   readonly attempts: number
   /** Where the error was thrown, where that is known. */
   readonly stack: string | null
-  /** What makes sense for it. */
+  /** The operations that are possible. */
   readonly can: readonly TroubleVerb[]
   /**
-   * Nobody knows whether its last call had its effect. Find out before you act: `retry` with `notDone: true` if it had not, `complete`
+   * It is unknown whether its last call had its effect. Find out before you act: `retry` with `notDone: true` if it had not, `complete`
    * if it had.
    */
   readonly outcomeUnknown: boolean
-  /** What failed is not the work itself, but the undoing of it. */
+  /** Whether a compensation failed, and not the work itself. */
   readonly compensating: boolean
   readonly assignedTo: string | null
 }
 
-/** Work that failed alike. Pass it to the verbs of `hf.trouble` to act on all of it. */
+/** A group of equal failures. Pass it to the operations of `hf.trouble` to act on all of them. */
 export interface TroubleGroup extends Pick<Trouble, 'model' | 'domain' | 'type' | 'step' | 'code' | 'fingerprint'> {
   readonly count: number
   readonly firstSeen: Date

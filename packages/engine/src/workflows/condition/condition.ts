@@ -3,7 +3,7 @@ import { evaluate } from './evaluate.js'
 import { parseExpression } from './parse.js'
 import { isTruthy, readJson, type Value } from './value.js'
 
-/** What a condition is asked about. */
+/** The input of a condition. */
 interface ConditionSubject {
   /** The step's input as JSON text, so that no digit of a number is lost on the way. */
   readonly input: string
@@ -13,7 +13,7 @@ interface ConditionSubject {
 
 export interface Condition {
   readonly text: string
-  /** Throws `HF_CONDITION_UNEVALUABLE` where the input does not allow an answer, and nothing else. */
+  /** Throws `HF_CONDITION_UNEVALUABLE` if it cannot be evaluated with this input, and nothing else. */
   test(subject: ConditionSubject): boolean
 }
 

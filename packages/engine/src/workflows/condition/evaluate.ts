@@ -1,3 +1,6 @@
+// Evaluates a parsed condition on the input of its step. Pure. Numbers are compared digit by digit, and a value that cannot be compared
+// is an error of the step, never a silent `false`.
+
 import { HoldfastError } from '../../kernel/errors.js'
 import { areEqual, equalTo, toNumber } from './compare.js'
 import { compareDecimals, type Decimal } from './decimal.js'
@@ -34,7 +37,7 @@ function lookUp(field: Field, scope: Scope): Value {
   if (field.path.length === 1 && first === 'step_name') return textValue(scope.stepName)
   let value = scope.input
   for (const [depth, name] of field.path.entries()) {
-    // What is missing has no fields, which are then missing too; the input itself has to be there.
+    // The fields of a missing value are missing too; the input itself must exist.
     if (value.is === 'missing' && depth > 0) return missing
     if (value.is !== 'object')
       throw unevaluable(scope, field, `${ownerOf(field, depth)} is ${named(value)}, which has no fields`)
@@ -72,7 +75,7 @@ const functions: Readonly<Record<FunctionName, Implementation>> = {
   lt: ordering((comparison) => comparison < 0),
   ge: ordering((comparison) => comparison >= 0),
   le: ordering((comparison) => comparison <= 0),
-  // As in Go they answer one of their values, and evaluate no more than they need.
+  // As in Go they return one of their values, and evaluate no more than they need.
   and: (call, scope) => firstThat(call, scope, (value) => !isTruthy(value)),
   or: (call, scope) => firstThat(call, scope, isTruthy),
   not: (call, scope) => booleanValue(!isTruthy(two(call, scope)[0])),

@@ -1,9 +1,7 @@
-import { describe } from '../../kernel/validation/describe.js'
+// Conditions as typed functions: `(order) => order.total.gt(1000)` is called once, when the workflow is built, with a recording
+// proxy, and produces the expression that is stored: `{{ gt .total 1000 }}`. Nothing of the function is stored or called later.
 
-/**
- * Conditions as typed functions: `(order) => order.total.gt(1000)` is called once, when the workflow is built, with a recording
- * proxy, and produces the expression that is stored: `{{ gt .total 1000 }}`. Nothing of the function is stored or called later.
- */
+import { describe } from '../../kernel/validation/describe.js'
 
 /** A condition that was recorded. */
 export interface RecordedCondition {

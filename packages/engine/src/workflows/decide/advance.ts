@@ -31,7 +31,7 @@ export function proceed(t: Transition, arrivals: readonly Arrival[]): void {
 
 function reach(t: Transition, { step: name, input }: Arrival): readonly Arrival[] {
   if (leadsNowhere(t, name)) return []
-  // Something else failed on the way here: for good, or until a person has seen to it.
+  // Another step has failed meanwhile: for good, or until an operator acts.
   if (t.status === 'DLQ') t.create(name, 'PAUSED', input)
   if (t.status !== 'RUNNING') return []
   const step = t.plan.step(name)
@@ -183,7 +183,7 @@ function winnerOf(
   const winner = ended.find(([branch]) => !didNothing(t, branch))
   if (winner !== undefined) return [winner]
   const [empty] = ended
-  // What waits for a person in the DLQ may still succeed.
+  // A step that waits for an operator in the DLQ may still succeed.
   const isLost = (branch: string) => !t.plan.definition.dlq && pathHasFailed(t, branch)
   const over = branches.every((branch) => isLost(branch) || ended.some(([name]) => name === branch))
   return empty !== undefined && over ? [empty] : []

@@ -16,8 +16,6 @@ import { endOfCalls } from './skip.js'
 import type { Payload, StepState } from './state.js'
 import { stepEvent, type Transition } from './transition.js'
 
-/** What became of the handlers of steps. The compensations' side is in compensations.ts. */
-
 export function claimStep(t: Transition, step: StepState, lost: LostCall): void {
   if (step.inFlight) claimLost(t, step, lost)
   else if (step.status === 'PENDING' && t.status === 'RUNNING') begin(t, step)
@@ -51,7 +49,7 @@ function claimLost(t: Transition, step: StepState, { canInquire = false, uncount
   else callFailed(t, { ...unknown, attempts: step.attempts }, failure)
 }
 
-/** One inquiry more than there are calls: a worker that dies of inquiring must not try for ever. */
+/** One inquiry more than there are calls: an inquiry that ends its worker must not be repeated for ever. */
 export const mayInquire = ({ nonIdempotent, maxAttempts }: CallSettings, attempts: number): boolean =>
   nonIdempotent && attempts <= maxAttempts
 
@@ -71,7 +69,7 @@ export function stepCompleted(t: Transition, step: StepState, output: Payload): 
     proceed(t, complete(t, step, output))
     return
   }
-  // The instance fails, was stopped, or another branch has won: the call was made all the same, and may need compensation.
+  // The instance fails, was stopped, or another branch has won: the call was made, and may need compensation.
   const ended = { order: t.nextOrder(), inFlight: false, failure: null }
   const done = t.change(step, { status: 'COMPLETED', output, outcome: 'completed', ...ended })
   t.write(stepEvent('step_completed', done, { attempts: done.attempts }))
@@ -85,7 +83,7 @@ export function stepFailed(
 ): void {
   if (!step.inFlight) return
   const outcome = outcomeAfter(step.outcome, failure, known)
-  // What never began and never will has used no call; what may be tried again is counted, so that it ends.
+  // A call that never began and will not be made uses no attempt; one that may be repeated is counted, so that this ends.
   const attempts = known === 'notBegun' && failure.kind !== 'TRANSIENT' ? step.attempts - 1 : step.attempts
   callFailed(t, { ...step, outcome, attempts }, failure)
 }
@@ -123,7 +121,7 @@ function retry(t: Transition, step: StepState, failure: Failure): void {
   t.write(stepEvent('step_retry', waiting, { failure, attempts: waiting.attempts }))
 }
 
-/** In an instance that is frozen it waits for the thaw. */
+/** In a frozen instance it waits until the instance is unfrozen. */
 function tryLater(t: Transition, step: StepState, change: Partial<StepState>, delayMs: number): StepState {
   const frozen = t.status === 'DLQ'
   if (!frozen) t.enqueue(step.name, 'step', delayMs)
@@ -138,7 +136,7 @@ function endSkipped(t: Transition, step: StepState, failure: Failure): void {
   continueRollback(t)
 }
 
-/** It failed while nothing is tried any more; it is undone too if it may have had an effect. */
+/** It failed while nothing is retried any more; it is undone too if it may have had an effect. */
 function failQuietly(t: Transition, step: StepState, failure: Failure): void {
   if (step.outcome === null) {
     t.write(stepEvent('step_skipped', t.change(step, { status: 'SKIPPED', inFlight: false })))

@@ -1,3 +1,6 @@
+// The life of a compensation's call: claimed, completed, failed, interrupted, released. `decide.ts` calls it with the events of workers.
+// Pure. Compensations are retried whatever failed; one that fails for good must leave a dead letter, and the others are still undone.
+
 import type { Failure } from '../../kernel/failure/classify.js'
 import { retryDelay, shouldRetry } from '../../kernel/retry/retry-policy.js'
 import { asUnknown, inquiryBefore, mayInquire } from './calls.js'
@@ -7,8 +10,6 @@ import { lostCall, outcomeAfter } from './outcome.js'
 import { continueRollback } from './rollback.js'
 import type { StepState } from './state.js'
 import { stepEvent, type Transition } from './transition.js'
-
-/** What became of the handlers of compensations. They are tried again whatever failed. */
 
 export function claimCompensation(t: Transition, step: StepState, lost: LostCall): void {
   if (step.status !== 'COMPENSATING') {
@@ -67,7 +68,7 @@ export function compensationFailed(
   }
 }
 
-/** A person has to see to it; the others are undone all the same. */
+/** It needs a person; the other steps are still undone. */
 function exhausted(t: Transition, step: StepState, failure: Failure): void {
   t.dequeue(step.name, 'compensation')
   const failed = t.change(step, { status: 'FAILED', inFlight: false, failure, dlq: true })

@@ -1,3 +1,6 @@
+// The entry of all decisions about instances: sends each event to the rule for it, then fires joins and settles the instance. Called for
+// workers, operators and starts. Pure: it may be called again with the same event on another state.
+
 import type { WorkflowDefinition } from '../definition/definition.js'
 import { fireJoins, proceed } from './advance.js'
 import { claimStep, stepCompleted, stepFailed, stepInterrupted, stepReleased } from './calls.js'

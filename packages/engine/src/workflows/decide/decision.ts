@@ -1,3 +1,6 @@
+// What a decision consists of, and the state after it. `transition.ts` makes decisions; `store/` writes them. All parts of one decision
+// are written in one transaction, or none.
+
 import type { Json } from '../../kernel/codec/type.js'
 import type { Failure } from '../../kernel/failure/classify.js'
 import type { StepType } from '../definition/definition.js'
@@ -12,7 +15,7 @@ export interface Decision {
   readonly instance: Partial<Pick<InstanceState, 'status' | 'output' | 'failure'>>
   /** The new records of the steps that changed, or were reached. */
   readonly steps: readonly StepState[]
-  /** One item per step and kind: this makes it, or makes it due again. */
+  /** One item per step and kind: creates it, or makes it due again. */
   readonly enqueue: readonly QueueItem[]
   readonly remove: readonly QueueRef[]
   /** Steps whose running handlers get their AbortSignal, wherever they run. */
@@ -31,7 +34,7 @@ export interface Call {
   /** The number of this call of the handler, from 1. */
   readonly attempt: number
   /**
-   * Ask first what became of an earlier call that must not be repeated, and call the handler only if that was not
+   * Inquire first about an earlier call that must not be repeated, and call the handler only if that was not
    * done; `only`: no call is left, whatever it returns.
    */
   readonly inquire?: 'first' | 'only'

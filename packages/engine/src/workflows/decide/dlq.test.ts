@@ -51,7 +51,7 @@ describe('W-09 the DLQ', () => {
     })
   })
 
-  it('a join that is ready while the instance is frozen fires when it is thawed', () => {
+  it('a join that is ready while the instance is frozen fires when it is unfrozen', () => {
     const inner = defineWorkflow('test', 'inner', { dlq: true })
       .fork(
         'f',
@@ -101,7 +101,7 @@ describe('W-09 the DLQ', () => {
     expect(run.state.status).toBe('COMPLETED')
   })
 
-  it('a running sibling that fails with attempts left waits for the thaw, its attempts kept; a lost one too', () => {
+  it('a running sibling that fails with attempts left waits for the instance to be unfrozen, its attempts kept; a lost one too', () => {
     const run = new Simulation(forked('all', true)).start().complete('first')
     run.claim('l1')
     fail(run, 'r1')

@@ -1,3 +1,6 @@
+// What a step that failed for good means for the instance: the dead letter queue, the rollback, or nothing while another branch can
+// still win. Pure. An instance must end or wait for a person, never both.
+
 import { classifyFailure, type Failure } from '../../kernel/failure/classify.js'
 import { BusinessError } from '../../kernel/failure/failure-errors.js'
 import { blockHasFailed } from './blocks.js'
@@ -27,7 +30,7 @@ function toDeadLetter(t: Transition, step: StepState, failure: Failure): void {
   t.write(stepEvent('dlq_created', step, { failure, ...(frozen.length === 0 ? {} : { detail: { frozen } }) }))
 }
 
-/** Nothing new is begun until a person has requeued something; what runs may finish, and is recorded. */
+/** Nothing new begins until an operator retries something; running calls may finish, and are recorded. */
 function freeze(t: Transition, step: StepState, failure: Failure): string[] {
   t.setInstance({ status: 'DLQ', failure: { step: step.name, failure } })
   const queued = t.steps().filter(({ name, status }) => status === 'PENDING' && t.plan.step(name).type === 'task')
@@ -38,7 +41,7 @@ function freeze(t: Transition, step: StepState, failure: Failure): string[] {
   return queued.map(({ name }) => name)
 }
 
-/** A dead end for the branch, the joins above included; where none of them has another branch left, for the instance. */
+/** Ends the branch as failed, with the joins above it; if none of them has another branch left, the instance fails. */
 function passUp(t: Transition, step: StepState, failure: Failure): void {
   const { failed, place } = endure(t, step.name)
   for (const block of failed) if (block.strategy === 'any') failJoin(t, block.closer)
@@ -51,7 +54,7 @@ function passUp(t: Transition, step: StepState, failure: Failure): void {
   }
 }
 
-/** Up through the forks around a step: those that its failure makes fail too, and the branch of the first that bears it. */
+/** Up through the forks around a step: those that fail with it, and the branch of the first fork that tolerates the failure. */
 function endure(t: Transition, name: string): { readonly failed: readonly Block[]; readonly place: Place | undefined } {
   const failed: Block[] = []
   for (let place = t.plan.placeOf(name); place !== undefined; place = t.plan.placeOf(place.fork)) {

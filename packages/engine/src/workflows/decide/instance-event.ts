@@ -21,7 +21,7 @@ export type Answer = 'notDone' | 'skip' | { readonly done: Payload }
 
 /** What is known of a call that was lost, where a claim finds one. */
 export interface LostCall {
-  /** The worker can ask what became of it. */
+  /** The worker can inquire about it. */
   readonly canInquire?: boolean
   /** It uses up no attempt: it was interrupted by an orderly stop, or lost beside other work. */
   readonly uncounted?: boolean

@@ -32,12 +32,12 @@ export function lostCall({ maxAttempts, nonIdempotent }: CallSettings, attempts:
 export const interruptedCall = (): Failure =>
   found(new TransientError('the worker was stopped during the call', { code: 'CALL_INTERRUPTED' }))
 
-/** The end of a call that must not be repeated: only a person, or `inquire`, can say what became of it. */
+/** The end of a call that must not be repeated: only a person, or `inquire`, can find out its outcome. */
 export function unknownOutcome(what: string): Failure {
   return found(new PermanentError(`${what}; whether it had its effect is unknown`, { code: 'OUTCOME_UNKNOWN' }))
 }
 
-/** The engine speaks for itself: its errors say nothing about what the other side did. */
+/** A failure that the engine itself found: it says nothing about what the external system did. */
 function found(error: Error): Failure {
   const { refused: _, ...failure } = classifyFailure(error, { unknown: 'permanent' })
   return failure

@@ -42,7 +42,7 @@ describe('W-10 human steps', () => {
     expect(decided('okay')).toThrow(expect.objectContaining({ code: 'HF_UNKNOWN_STEP' }))
   })
 
-  it('can be decided while the instance is in the DLQ; it goes on after the thaw', () => {
+  it('can be decided while the instance is in the DLQ; it goes on when it is unfrozen', () => {
     const workflow = defineWorkflow('test', 'w', { dlq: true })
       .fork(
         'f',
@@ -133,7 +133,7 @@ describe('W-11 cancel', () => {
     expect(run.state.status).toBe('CANCELLED')
   })
 
-  it('twice is once; refused when the instance has ended otherwise', () => {
+  it('a second cancel changes nothing; it is refused when the instance has ended otherwise', () => {
     const run = new Simulation(chain).start().complete('a')
     run.apply({ type: 'cancel', by })
     expect(run.apply({ type: 'cancel', by })).toMatchObject({ events: [], steps: [] })

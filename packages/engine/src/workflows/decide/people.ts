@@ -1,3 +1,6 @@
+// What people do to an instance: decide, cancel, abort, and retry or settle a dead letter. `decide.ts` calls it. Pure. What does not fit
+// the status is refused with `HF_WRONG_STATUS` and must change nothing.
+
 import { HoldfastError } from '../../kernel/errors.js'
 import { workOf, wrongStatus } from '../../kernel/model/work.js'
 import { invalidOption } from '../../kernel/validation/invalid-option.js'
@@ -9,7 +12,7 @@ import { skipActive } from './skip.js'
 import type { Payload, StepState } from './state.js'
 import { stepEvent, type Transition } from './transition.js'
 
-/** What people do to an instance. What does not fit its status is refused and changes nothing. */
+/** Operations of people on an instance. An operation that its status does not allow is refused and changes nothing. */
 
 export function decideHuman(t: Transition, name: string, decision: HumanChoice, by: By): void {
   t.plan.step(name)
@@ -26,7 +29,7 @@ export function decideHuman(t: Transition, name: string, decision: HumanChoice, 
   }
 }
 
-/** Undoes what was done, and ends `CANCELLED`. Twice is once. */
+/** Undoes what was done, and ends `CANCELLED`. A second call changes nothing. */
 export function cancel(t: Transition, by: By): void {
   if (t.status === 'CANCELLING' || t.status === 'CANCELLED') return
   if (instanceHasEnded(t.status)) throw wrongInstance(t)
@@ -36,7 +39,7 @@ export function cancel(t: Transition, by: By): void {
   continueRollback(t)
 }
 
-/** Stops without undoing anything. Twice is once. */
+/** Stops without undoing anything. A second call changes nothing. */
 export function abort(t: Transition, by: By): void {
   if (t.status === 'ABORTED') return
   if (instanceHasEnded(t.status)) throw wrongInstance(t)
@@ -60,7 +63,7 @@ function leaveAsItWas(t: Transition, step: StepState): void {
 
 type Requeue = Extract<InstanceEvent, { type: 'requeued' }>
 
-/** The dead letter of a step, or of its compensation, is tried again, or a person says what became of it. */
+/** Retries the dead letter of a step or of its compensation, or records what a person found out about it. */
 export function requeue(t: Transition, { step: name, input, answer, by }: Requeue): void {
   const { type } = t.plan.step(name)
   const step = t.step(name)
@@ -85,11 +88,11 @@ export function requeue(t: Transition, { step: name, input, answer, by }: Requeu
 const answerDetail = (answer: Answer | undefined) =>
   answer === undefined ? {} : { answer: typeof answer === 'string' ? answer : 'done' }
 
-/** What the step is taken to have returned. */
+/** The output of the step. */
 const outputBy = (answer: Answer | undefined, { input }: StepState): Payload | undefined =>
   answer === 'skip' ? input : typeof answer === 'object' ? answer.done : undefined
 
-/** What its calls so far may have done is not forgotten with its counters. */
+/** The outcome of its calls so far is kept when its counters are reset. */
 function requeueStep(t: Transition, step: StepState, answer: Answer | undefined, by: By): void {
   const frozen = t.status === 'DLQ' ? t.steps().filter(({ status, dlq }) => status === 'PAUSED' && !dlq) : []
   t.setInstance({ status: 'RUNNING', failure: null })

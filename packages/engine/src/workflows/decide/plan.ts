@@ -1,3 +1,6 @@
+// A definition prepared for decisions: steps by name, the branch each step is in, what each join waits for. Computed once per
+// definition; every rule of this folder reads it.
+
 import { HoldfastError } from '../../kernel/errors.js'
 import { definitionOf } from '../../kernel/model/work.js'
 import { nearestName } from '../../kernel/validation/nearest.js'

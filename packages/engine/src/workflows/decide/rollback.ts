@@ -1,3 +1,6 @@
+// The order in which steps are undone: the failed step first, then the last to end, one after the other, back to the last save point.
+// Pure. Every call that may have had an effect must be undone, and none twice at the same time.
+
 import { mustCompensate } from '../../kernel/calls/outcome.js'
 import type { Failure } from '../../kernel/failure/classify.js'
 import { compensationOf } from '../definition/definition.js'
@@ -6,7 +9,7 @@ import { isDone, type StepState } from './state.js'
 import { stepEvent, type Transition } from './transition.js'
 
 /**
- * The instance has failed. Handlers that run are aborted and awaited; what they did all the same is compensated too,
+ * The instance has failed. Running handlers are aborted and awaited; what they have done is compensated too,
  * before what ended earlier.
  */
 export function startRollback(t: Transition, step: StepState, failure: Failure): void {

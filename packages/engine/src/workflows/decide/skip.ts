@@ -2,7 +2,7 @@ import type { Block } from './plan.js'
 import { isActive, type StepState } from './state.js'
 import { stepEvent, type Transition } from './transition.js'
 
-/** A branch won: what the others have under way is skipped, what they completed is left. */
+/** A branch won: unfinished steps of the others are skipped, completed ones stay. */
 export function skipOtherBranches(t: Transition, block: Block, winner: string): void {
   for (const branch of block.branches) {
     if (branch !== winner) skipActive(t, ({ name }) => t.plan.isInside(name, { fork: block.fork, branch }))
@@ -11,8 +11,8 @@ export function skipOtherBranches(t: Transition, block: Block, winner: string): 
 
 /**
  * Skips what has not ended. A handler that runs gets its AbortSignal; its item stays with its worker, because it may
- * complete all the same, which is then recorded. A step that was called before and waits for its next call has ended now:
- * what it did may have to be undone.
+ * complete anyway, which is then recorded. A step that was called before and waits for its next call has ended now:
+ * its effect may have to be undone.
  */
 export function skipActive(t: Transition, which: (step: StepState) => boolean): void {
   for (const step of t.steps()) if (isActive(step) && which(step)) skip(t, step)

@@ -17,7 +17,7 @@ export interface Surroundings {
 
 type Writable<T> = { -readonly [Key in keyof T]: T[Key] }
 
-/** A decision in the making: what was, what has been decided so far, and the two together as what is. */
+/** A decision that is being made: the state before, the changes so far, and the state that results. */
 export class Transition {
   readonly plan: Plan
   readonly surroundings: Surroundings
@@ -109,7 +109,7 @@ export class Transition {
     this.#call = call
   }
 
-  /** A branch has failed and its fork bears it: the join may have waited for just that. */
+  /** A branch has failed and its fork tolerates it: the join may have waited only for that branch. */
   noteFailedBranch(closer: string): void {
     this.#joinsToCheck.add(closer)
   }

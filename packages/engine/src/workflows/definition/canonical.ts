@@ -19,7 +19,7 @@ function sorted(value: unknown): unknown {
 }
 
 /**
- * Tells two definitions apart: a stored version never changes, so another hash under the same version is refused.
+ * Identifies a definition: a stored version never changes, so another hash under the same version is refused.
  * It is stored; a change to the form of definitions must keep it for those that exist. Those that were stored before workflows had
  * domains are in the domain `default`, and their hash has no domain in it.
  */

@@ -15,7 +15,7 @@ const DEEPEST = 500
 const MOST_STEPS = 32_767
 
 /**
- * Refuses what is no workflow, naming the step and the fix, and returns the steps in the order in which they are
+ * Refuses an invalid workflow, naming the step and the fix, and returns the steps in the order in which they are
  * reached, so that the same graph is the same data however it was written down.
  */
 export function checkSteps(workflow: string, steps: readonly StepDefinition[]): readonly StepDefinition[] {

@@ -1,3 +1,6 @@
+// The shape of a definition and of each type of step. What `define.ts` builds, `load.ts` reads from JSON and everything else reads.
+// Definitions are stored: a field that is removed or renamed makes stored versions unreadable.
+
 import type { CompensateIf } from '../../kernel/calls/outcome.js'
 import type { Json } from '../../kernel/codec/type.js'
 import type { RetryPolicy } from '../../kernel/retry/retry-policy.js'
@@ -36,7 +39,7 @@ export interface WorkflowDefinition {
   readonly version: number
   /** A step that failed for good waits for a person instead of being undone. */
   readonly dlq: boolean
-  /** How long a worker holds a step before it must say that it is still there; the worker's own unless given. */
+  /** How long a step stays claimed without a heartbeat. Default: the lease of the worker. */
   readonly lease?: number
   readonly steps: readonly StepDefinition[]
 }
@@ -51,7 +54,7 @@ export interface CallSettings {
   readonly delay: number
   readonly timeout?: number
   readonly priority: number
-  /** Called again only after it was refused, or after `inquire` answered that it was not done. */
+  /** Called again only after it was refused, or after `inquire` returned that it was not done. */
   readonly nonIdempotent: boolean
   readonly metadata?: Metadata
 }
@@ -93,7 +96,7 @@ export interface ForkStep extends Named {
   readonly branches: readonly string[]
 }
 
-/** Several branches at once that need no join: it goes on when all have ended. */
+/** Several branches at once that need no join: it continues when all have ended. */
 export interface ParallelStep extends Named {
   readonly type: 'parallel'
   readonly branches: readonly string[]

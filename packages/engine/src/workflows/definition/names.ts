@@ -25,7 +25,7 @@ export function workflowTypeProblem(type: unknown): string | undefined {
 }
 
 /**
- * Which definition a starter means: `shop/order-v2` is that version, `shop/order` the newest.
+ * The definition that a name refers to: `shop/order-v2` is that version, `shop/order` the newest.
  *
  * @example
  * workflowReference('shop/order-v2')   // { name: 'shop/order', version: 2 }

@@ -1,3 +1,6 @@
+// The options of steps, compensations and workflows: their documentation, checks and defaults. The builder and `load.ts` use the same
+// checks, so that a definition from JSON is held to the same rules.
+
 import type { CompensateIf } from '../../kernel/calls/outcome.js'
 import { createCodec } from '../../kernel/codec/codec.js'
 import type { Duration } from '../../kernel/duration/duration.js'
@@ -24,12 +27,12 @@ export interface StepOptions {
   readonly delay?: Duration
   /** How long a call may take before its AbortSignal fires and it counts as a transient failure. */
   readonly timeout?: Duration
-  /** From 0 to 100, 50 unless given; what waits gains. */
+  /** From 0 to 100; a waiting step gains. Default: 50. */
   readonly priority?: number
   /** Given to the handler as it is. */
   readonly metadata?: Metadata
   /**
-   * The call must not be made twice. It is repeated only after it was refused, or after the handler's `inquire` answered
+   * The call must not be made twice. It is repeated only after it was refused, or after the handler's `inquire` returned
    * `'notDone'`; after any other error, a timeout or a crash its outcome is unknown, and the step fails with
    * `OUTCOME_UNKNOWN`. Default: false.
    */

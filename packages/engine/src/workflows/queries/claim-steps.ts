@@ -1,3 +1,6 @@
+// Claims due steps and the starts of instances that begin later; `source.ts` calls it. The claim itself begins the call where the step
+// is as its queue says (`fresh`), so that one statement stands before a call.
+
 import type { CallOutcome } from '../../kernel/calls/outcome.js'
 import type { Notes } from '../../kernel/codec/notes.js'
 import type { Executor } from '../../kernel/database/executor.js'
@@ -18,7 +21,7 @@ export interface ClaimedStep extends Claimed {
   /** What is known of the calls of the step before this one, and of those of its compensation. */
   readonly outcome: CallOutcome | null
   readonly compensationOutcome: 'refused' | 'unknown' | null
-  /** How long ago it could run. */
+  /** For how long it has been due. */
   readonly waitedMs: number
 }
 

@@ -11,7 +11,7 @@ export interface WaitingDecision {
   readonly type: string
   readonly version: number
   readonly step: string
-  /** What there is to decide on. */
+  /** The input of the step, to decide on. */
   readonly input: unknown
   readonly since: Date
 }

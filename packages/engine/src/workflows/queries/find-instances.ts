@@ -1,3 +1,6 @@
+// Reads instances for people: one, a page, or a count. `handle.ts`, `workflows.ts` and the results call it. A page must cost the same
+// however many instances there are, so each set of filters is a statement of its own that an index serves.
+
 import type { Codec } from '../../kernel/codec/codec.js'
 import { decodeOrRaw } from '../../kernel/codec/decode-or-raw.js'
 import type { Notes } from '../../kernel/codec/notes.js'
@@ -7,7 +10,7 @@ import { splitName } from '../../kernel/ids/name.js'
 import type { Place } from '../../kernel/model/page.js'
 import type { InstanceStatus } from '../states.js'
 
-/** An instance as it stands. */
+/** An instance as it is now. */
 export interface WorkflowRecord {
   readonly id: string
   readonly key: string | null
@@ -15,10 +18,10 @@ export interface WorkflowRecord {
   readonly type: string
   readonly version: number
   readonly status: InstanceStatus
-  /** Its domain, its definition, or a handler that it waits for, is paused: no worker takes it on. */
+  /** Its domain, its definition, or a handler that it waits for, is paused: no worker claims it. */
   readonly paused: boolean
   readonly input: unknown
-  /** What the last step answered; null until the instance is `COMPLETED`. */
+  /** The output of the last step; null until the instance is `COMPLETED`. */
   readonly output: unknown
   /** Why it failed, is being rolled back, or waits in the DLQ. */
   readonly error: {
@@ -44,23 +47,12 @@ export interface InstanceFilter {
   readonly until?: Date
 }
 
-interface Row {
-  id: string
-  key: string | null
-  name: string
-  version: number
-  status: InstanceStatus
-  paused: boolean
-  input: unknown
-  input_notes: Notes | null
-  output: unknown
-  output_notes: Notes | null
-  failed_step: string | null
-  failure: Failure | null
-  created_at: Date
-  start_at: Date | null
-  updated_at: Date
-  ended_at: Date | null
+interface Row extends Omit<WorkflowRecord, 'domain' | 'type' | 'error'> {
+  readonly name: string
+  readonly inputNotes: Notes | null
+  readonly outputNotes: Notes | null
+  readonly failedStep: string | null
+  readonly failure: Failure | null
 }
 
 /** One instance: by its id, or by the workflow (`domain/type`) and its key. */
@@ -71,8 +63,8 @@ export async function findInstance(
 ): Promise<WorkflowRecord | undefined> {
   const [row] =
     'id' in which
-      ? await executor.run<Row>(byIdStatement, [which.id])
-      : await executor.run<Row>(byKeyStatement, [which.workflow, which.key])
+      ? await executor.run<Row & object>(byIdStatement, [which.id])
+      : await executor.run<Row & object>(byKeyStatement, [which.workflow, which.key])
   return row && toRecord(row, codec)
 }
 
@@ -85,7 +77,7 @@ export async function listInstances(
 ): Promise<WorkflowRecord[]> {
   const { conditions, values } = conditionsOf(filter, 2)
   const place = after ? [after.createdAt, after.id] : []
-  const rows = await executor.run<Row>(listStatement(filter, conditions, after !== undefined), [
+  const rows = await executor.run<Row & object>(listStatement(filter, conditions, after !== undefined), [
     limit,
     ...values,
     ...place,
@@ -100,33 +92,25 @@ export async function countInstances(executor: Executor, filter: InstanceFilter)
 }
 
 function toRecord(row: Row, codec: Codec): WorkflowRecord {
-  const { failed_step: step, failure } = row
+  const { name, inputNotes, outputNotes, failedStep: step, failure, ...record } = row
   return {
-    id: row.id,
-    key: row.key,
-    ...splitName(row.name),
-    version: row.version,
-    status: row.status,
-    paused: row.paused,
-    input: decodeOrRaw(codec, row.input, row.input_notes),
-    output: decodeOrRaw(codec, row.output, row.output_notes),
+    ...record,
+    ...splitName(name),
+    input: decodeOrRaw(codec, record.input, inputNotes),
+    output: decodeOrRaw(codec, record.output, outputNotes),
     error:
       step === null || failure === null
         ? null
         : { step, kind: failure.kind, code: failure.code, message: failure.message },
-    createdAt: row.created_at,
-    startAt: row.start_at,
-    updatedAt: row.updated_at,
-    endedAt: row.ended_at,
   }
 }
 
 const columns = `
-  id, key, name, version, status, input, input_notes, output, output_notes, failed_step, failure, created_at, updated_at,
-  ended_at,
+  id, key, name, version, status, input, input_notes as "inputNotes", output, output_notes as "outputNotes",
+  failed_step as "failedStep", failure, created_at as "createdAt", updated_at as "updatedAt", ended_at as "endedAt",
   case when status = 'PENDING' then (
     select scheduled_at from holdfast.workflow_step where workflow_id = workflow.id and number = -1
-  ) end as start_at,
+  ) end as "startAt",
   ended_at is null and exists (select from holdfast.pause) and (
     holdfast.is_paused(array['definition:' || name, 'domain:' || pg_catalog.split_part(name, '/', 1)])
     or exists (
@@ -152,14 +136,15 @@ interface Conditions {
 
 function conditionsOf(filter: InstanceFilter, first: number) {
   const given = Object.entries(filter).filter(([, value]) => value !== undefined)
-  const conditions: Conditions = { ofNames: [], ofInstances: [] }
-  const added = given.reduce(({ ofNames, ofInstances }, [name], place) => {
+  const ofNames: string[] = []
+  const ofInstances: string[] = []
+  given.forEach(([name], place) => {
     const value = `$${place + first}`
     const ofName = nameConditions[name]?.(value)
-    if (ofName) return { ofNames: [...ofNames, ofName], ofInstances }
-    return { ofNames, ofInstances: [...ofInstances, instanceConditions[name]?.(value) ?? `${name} = ${value}`] }
-  }, conditions)
-  return { conditions: added, values: given.map(([, value]) => value) }
+    if (ofName) ofNames.push(ofName)
+    else ofInstances.push(instanceConditions[name]?.(value) ?? `${name} = ${value}`)
+  })
+  return { conditions: { ofNames, ofInstances }, values: given.map(([, value]) => value) }
 }
 
 const nameConditions: Readonly<Record<string, (value: string) => string>> = {
@@ -200,7 +185,7 @@ function listStatement(filter: InstanceFilter, conditions: Conditions, hasCursor
         order by created_at desc, id desc
         limit $1
       ) as found
-      order by found.created_at desc, found.id desc
+      order by found."createdAt" desc, found.id desc
       limit $1`,
   }
 }

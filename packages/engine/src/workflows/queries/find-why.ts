@@ -3,7 +3,7 @@ import type { Why } from '../../kernel/model/why.js'
 import { type ActiveStep, type FailedForGood, whyOf } from '../why.js'
 import type { WorkflowRecord } from './find-instances.js'
 
-/** Why an instance does not go on. */
+/** Why an instance does not continue. */
 export async function findWhy(
   executor: Executor,
   { id, domain, type, status, endedAt, error }: WorkflowRecord,

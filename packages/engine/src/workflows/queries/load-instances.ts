@@ -2,7 +2,7 @@ import type { Executor } from '../../kernel/database/executor.js'
 import type { WorkflowDefinition } from '../definition/definition.js'
 import { type InstanceRow, type StoredInstance, toStoredInstance } from '../store/stored-instance.js'
 
-/** Everything that decisions need to know of instances, by their ids; those that are not there are left out. */
+/** Everything that decisions need to know of instances, by their ids; unknown ones are left out. */
 export async function loadInstances(
   executor: Executor,
   definitions: { byId(id: number): Promise<WorkflowDefinition> },

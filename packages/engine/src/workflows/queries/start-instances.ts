@@ -2,9 +2,9 @@ import type { Executor } from '../../kernel/database/executor.js'
 
 export interface StartAnswer {
   readonly id: string
-  /** False: it was there already. */
+  /** False: it existed already. */
   readonly created: boolean
-  /** What is there, where it was not created. */
+  /** The existing instance, if it was not created. */
   readonly name?: string
   readonly version?: number
 }

@@ -1,3 +1,5 @@
+// Renders a definition, and how far an instance has come, as a Mermaid diagram. Pure; users and handles call it.
+
 import { type Plan, planOf } from '../decide/plan.js'
 import { compensationOf, type StepDefinition, type WorkflowDefinition } from '../definition/definition.js'
 import type { StepStatus } from '../states.js'
@@ -29,7 +31,7 @@ const lookOf: Readonly<Record<StepStatus, keyof typeof looks>> = {
 }
 
 /**
- * A workflow as a Mermaid flowchart, and with an instance how far that has come, by colours and words. Dotted
+ * A workflow as a Mermaid flowchart, and with an instance its progress, by colours and words. Dotted
  * arrows lead to compensations.
  *
  * @example

@@ -2,7 +2,7 @@ import { compensationOf, type StepDefinition, type WorkflowDefinition } from '..
 import { howIs, type ShownInstance, whatIs } from './shown.js'
 
 /**
- * A workflow as text, and with an instance how far that has come.
+ * A workflow as text, and with an instance its progress.
  *
  * ```text
  * order-v1                                          RUNNING

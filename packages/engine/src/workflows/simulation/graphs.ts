@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import type { WorkflowDefinition } from '../definition/definition.js'
 import { loadWorkflow } from '../definition/load.js'
 
-/** A generated workflow as a tree, from which the file form is made, and by which a simple model foretells its end. */
+/** A generated workflow as a tree, from which the file form is made, and by which a simple model predicts its end. */
 type Node =
   | { readonly type: 'task'; readonly undo: boolean; readonly fails: Fails; readonly once: boolean }
   | { readonly type: 'human' }

@@ -1,4 +1,8 @@
+// Decisions as the documents that the SQL functions take (`workflows-write.sql`, `workflows-start.sql`). Several decisions about one
+// instance become one document. The field names are those of the SQL functions; a document is never stored.
+
 import { newId } from '../../kernel/ids/id.js'
+import type { LaterStart } from '../../kernel/model/options.js'
 import type { DeadLetter, Decision, HumanDecision, QueueItem, WorkflowEvent } from '../decide/decision.js'
 import type { Payload, StepState } from '../decide/state.js'
 import type { WorkflowDefinition } from '../definition/definition.js'
@@ -51,13 +55,13 @@ export function changeDocument(before: StoredInstance, change: Change, token: st
 export function startDocument(
   before: StoredInstance,
   change: Change,
-  { key: ownKey, startAt }: { readonly key: string | undefined; readonly startAt: Date | undefined },
+  { key: ownKey, later }: { readonly key: string | undefined; readonly later: LaterStart | undefined },
 ): string {
   const { state, definitionId, definition } = before
   const head = { id: state.id, definition_id: definitionId, name: definition.name, version: definition.version }
   const key = ownKey === undefined ? '' : `,"key":${JSON.stringify(ownKey)}`
   // It is decided on then.
-  const start = startAt === undefined ? '' : `,"status":"PENDING","start_ms":${startAt.getTime()}`
+  const start = later === undefined ? '' : `,"status":"PENDING",${JSON.stringify(later).slice(1, -1)}`
   return `${JSON.stringify(head).slice(0, -1)}${key}${start}${payloadFields('input', state.input)}${bodyOf(before, change)}}`
 }
 

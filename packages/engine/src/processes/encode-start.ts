@@ -1,25 +1,29 @@
-import type { Codec } from '../kernel/codec/codec.js'
+// Encodes the start of a process as the row that `start_processes` takes, and checks what the caller gave. Nothing is written
+// here. Managers share the first part of it. What is checked here is not checked again when the process runs.
+
+import type { Codec, Encoded } from '../kernel/codec/codec.js'
 import { type Duration, parseDuration } from '../kernel/duration/duration.js'
 import { newId, parseId } from '../kernel/ids/id.js'
 import { checkKey } from '../kernel/ids/key.js'
+import { laterStart } from '../kernel/model/options.js'
 import { describe, shown } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
-import { dateOption, durationOption } from '../kernel/validation/options.js'
+import { dateOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { unstorableIn } from '../kernel/validation/storable-text.js'
-import type { ProcessDefinition } from './define.js'
-import type { SealedStart } from './queries/start-processes.js'
+import type { DefinedProcess } from './define.js'
+import type { EncodedStart } from './queries/start-processes.js'
 
-/** What every way of starting a process may say. */
+/** The options of every way to start a process. */
 export interface StartDetails {
   readonly id?: string
-  /** Your own name for it, unique per definition: starting it twice is starting it once. */
+  /** Your own name for it, unique per definition: a second start returns the first process. */
   readonly key?: string
   /** Not before this moment; then a worker starts it. */
   readonly startAt?: Date | string
-  /** How long to wait before a worker starts it. Goes without `startAt`. */
+  /** How long to wait before a worker starts it. Cannot be combined with `startAt`. */
   readonly delay?: Duration
-  /** When it must have ended: a moment, or a time from its start. The definition's unless given. */
+  /** When it must have ended: a moment, or a time from its start. Default: that of the definition. */
   readonly deadline?: Date | Duration
   /** What to find it by: a flat object of texts, numbers and booleans. */
   readonly attributes?: Readonly<Record<string, string | number | boolean>>
@@ -32,44 +36,53 @@ export interface Lending {
   readonly leaseMs: number
 }
 
-interface SealOptions {
+interface EncodeOptions {
   readonly codec: Codec
   readonly where: string
   readonly lending?: Lending | undefined
   readonly parent?: { readonly id: string; readonly call: string }
 }
 
-/** Checks state and details where they enter, and nothing of them again. */
-export async function sealStart(
-  definition: ProcessDefinition,
+/** What the starts of processes and of managers have in common: state and details are checked where they enter, and not again. */
+export async function encodeDetails(
+  definition: Pick<DefinedProcess, 'name' | 'version' | 'stateSchema' | 'deadline'>,
   input: unknown,
   details: StartDetails,
-  { codec, where, lending, parent }: SealOptions,
-): Promise<SealedStart & { readonly state: { readonly json: string; readonly notes: object | null } }> {
+  { codec, where }: Pick<EncodeOptions, 'codec' | 'where'>,
+) {
   const id = details.id === undefined ? newId() : parseId(`${where}: id`, details.id)
   const key = details.key === undefined ? undefined : checkKey(where, details.key)
   const parsed = await parseWith(definition.stateSchema, input, where)
   const state = codec.encode(parsed, { at: 'state' })
-  const startAt = dateOption(where, 'startAt', details.startAt, { default: undefined })
-  const delay = durationOption(where, 'delay', details.delay, { min: 0, default: undefined })
-  if (startAt && delay !== undefined) throw invalidOption(where, 'delay', 'goes without `startAt`: give one of them')
   const row = {
     id,
     type: definition.name,
-    model: 'PROCESS_STEP',
     version: definition.version,
     key,
     token: newId(),
-    parent_id: parent?.id,
-    parent_call: parent?.call,
     batch_id: details.batch === undefined ? undefined : parseId(`${where}: batch`, details.batch),
     attributes: checkAttributes(where, details.attributes),
-    start_ms: startAt?.getTime(),
-    start_in_ms: delay,
-    lease_ms: lending?.leaseMs,
-    worker: lending?.worker,
     notes: state.notes,
     ...deadlineOf(where, details.deadline ?? definition.deadline?.(parsed)),
+  }
+  return { id, key, state, row }
+}
+
+export async function encodeStart(
+  definition: DefinedProcess,
+  input: unknown,
+  details: StartDetails,
+  { codec, where, lending, parent }: EncodeOptions,
+): Promise<EncodedStart & { readonly state: Encoded }> {
+  const { id, key, state, row: shared } = await encodeDetails(definition, input, details, { codec, where })
+  const row = {
+    ...shared,
+    model: 'PROCESS_STEP',
+    parent_id: parent?.id,
+    parent_call: parent?.call,
+    ...laterStart(where, details),
+    lease_ms: lending?.leaseMs,
+    worker: lending?.worker,
   }
   return { id, key, state, json: `${JSON.stringify(row).slice(0, -1)},"state":${state.json}}` }
 }

@@ -8,7 +8,7 @@ import type { ItemChange } from './queries/operate-items.js'
  * Another context for items that are scheduled already. Without the definition at hand it is checked by the worker that
  * executes it, as one that came through SQL.
  */
-export async function sealContext(
+export async function encodeContext(
   definition: DefinedDispatch | undefined,
   context: unknown,
   where: string,
@@ -16,9 +16,8 @@ export async function sealContext(
 ): Promise<ItemChange> {
   const parsed = definition ? await parseWith(definition.contextSchema, context, where) : context
   const { json, notes } = codec.encode(parsed, { at: 'context' })
-  const sealed = { context: JSON.parse(json) as unknown, version: definition?.version ?? 1 }
-  if (!definition) return { ...sealed, notes: null, checked: false, details: null }
-  const { target } = definition
-  const deadline = 'process' in target ? deadlineOf(where, target.process.deadline?.(parsed as never)) : {}
-  return { ...sealed, notes, checked: true, details: Object.keys(deadline).length === 0 ? null : deadline }
+  const encoded = { context: JSON.parse(json) as unknown, version: definition?.version ?? 1 }
+  if (!definition) return { ...encoded, notes: null, checked: false, details: null }
+  const deadline = deadlineOf(where, definition.deadline?.(parsed))
+  return { ...encoded, notes, checked: true, details: Object.keys(deadline).length === 0 ? null : deadline }
 }
