@@ -214,21 +214,6 @@ test('P-11 K-15 another language responds through holdfast.respond; what does no
   ])
 })
 
-test('K-21 P-11 a response from SQL to a key that no process has is a warning, counted, and in the audit trail', async () => {
-  const Collect = defineProcess(domain(), 'Collect', { state: tally, responses: told, execute: async () => undefined })
-  const worker = await bus.runProcesses(Collect)
-  await bus.sql("select holdfast.respond($1, 'Collect', 'R-TYPO', 'told', '1')", [Collect.domain])
-  await bus.sql("update holdfast.process_inbox set created_at = created_at - interval '61 s' where type = $1", [
-    Collect.name,
-  ])
-  const name = `${Collect.name} R-TYPO`
-  await waitFor('it is refused', async () => (await bus.hf.auditTrail({ name })).length > 0)
-  expect(await bus.hf.auditTrail({ name })).toMatchObject([
-    { event: 'RESPONSE_REFUSED', detail: { response: 'told', data: 1, code: 'HF_NOT_FOUND' } },
-  ])
-  void worker
-})
-
 test('P-09 a replay applies a response at the place where the first execution applied it', async () => {
   const paths: string[] = []
   const Path = defineProcess(domain(), 'Path', {
