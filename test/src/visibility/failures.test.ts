@@ -61,12 +61,12 @@ test('K-21 P-11 a response from SQL that no process takes is a warning, counted,
     responses: { approved: { data: z.number(), apply: () => undefined } },
     execute: async () => undefined,
   })
+  const worker = await bus.runProcesses(Payment)
   await bus.sql("select holdfast.respond($1, 'Payment', 'R-TYPO', 'approved', '1')", [name])
   // The process could have been started in a transaction that has not committed yet: it is looked up for a minute.
   await bus.sql(
     "update holdfast.process_inbox set created_at = created_at - interval '61 s' where process_ref = 'R-TYPO'",
   )
-  const worker = await bus.runProcesses(Payment)
   const subject = { name: `${name}/Payment R-TYPO` }
   await waitFor('it is refused', async () => (await bus.hf.auditTrail(subject)).length > 0)
   await worker.stop()

@@ -58,8 +58,8 @@ begin
 end
 $$;
 
--- Cancels a process (P-16): a running one notices it at its next call, a suspended one becomes due. Returns 'done', 'unknown', or the
--- status of a process that has ended.
+-- Cancels a process (P-16): a running one notices it at its next call, a suspended one becomes due. Returns 'done', 'unknown', 'being
+-- cancelled' (with compensation, which has not begun and is not taken back), or the status of a process that has ended.
 create or replace function holdfast.cancel_process(p_id uuid, p_mode text, p_actor text, p_reason text)
 returns text
 language plpgsql
@@ -75,6 +75,14 @@ begin
   end if;
   if v_row.status in ('COMPENSATED', 'COMPLETED', 'CANCELLED', 'FAILED') then
     return v_row.status;
+  end if;
+  -- Another operator was told that it will be compensated.
+  if p_mode = 'PLAIN'
+    and v_row.cancel = 'COMPENSATE'
+    and v_row.status <> 'WAITING_FOR_TSQ'
+    and not holdfast.process_is_unwinding(p_id, v_row.generation)
+  then
+    return 'being cancelled';
   end if;
   update holdfast.process
   set cancel = p_mode,
@@ -202,8 +210,7 @@ begin
   perform holdfast.process_goes_on(p_id, v_now);
   insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, after, detail)
   values (v_now, 'processes', 'TSQ_RESOLVE', p_id, p_actor, p_reason, v_before,
-    jsonb_build_object('status', 'COMPENSATING', 'compensations', v_steps, 'outcome', p_how),
-    jsonb_build_object('generation', v_row.generation, 'seq', v_seq + cardinality(v_steps)));
+    jsonb_build_object('status', 'COMPENSATING', 'compensations', v_steps, 'outcome', p_how), null);
   perform holdfast.wake('processes:' || v_row.type);
   return 'undone';
 end
@@ -211,7 +218,7 @@ $$;
 
 -- Ends a process as completed, whatever it waits for (P-16). The caller made the projection from this epoch and number of responses;
 -- returns 'changed' if they differ by now. The lease of a dead worker does not prevent it. What the process has sent and started is
--- withdrawn; 'under way <command>' if a worker has one of its commands. A process that is being compensated never ends as completed: see
+-- withdrawn; 'under way <command>' if a worker has one of its commands, 'being cancelled' if an operator was told that it is cancelled. A process that is being compensated never ends as completed: see
 -- `complete_compensations`.
 create or replace function holdfast.complete_process(
   p_id uuid, p_epoch int, p_responses int, projection jsonb, p_actor text, p_reason text, p_overrides jsonb
@@ -236,6 +243,9 @@ begin
       return 'COMPENSATING';
     end if;
     return holdfast.complete_compensations(p_id, null, p_overrides, 'done', p_actor, p_reason);
+  end if;
+  if v_row.cancel is not null and v_row.status <> 'WAITING_FOR_TSQ' then
+    return 'being cancelled';
   end if;
   if v_row.lease_epoch <> p_epoch or v_row.responses <> p_responses then
     return 'changed';

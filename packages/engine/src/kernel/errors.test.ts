@@ -117,6 +117,7 @@ const details: { readonly [Code in ErrorCode]: ErrorDetails<Code> } = {
   HF_CANNOT_SKIP: { ...work, problem },
   HF_CANNOT_COMPLETE: { ...work, problem },
   HF_CANNOT_RETRY: { ...work, problem },
+  HF_BEING_CANCELLED: work,
   HF_NOT_IN_TROUBLE: work,
   HF_UNKNOWN_TROUBLE: { id: 'PAY-1' },
   HF_AMBIGUOUS_TROUBLE: { id: 'PAY-1', found: 'dispatch a/B' },

@@ -116,7 +116,7 @@ test('U-06 every filter narrows the list, the count and the groups alike', async
   expect(await found({ id: ids.workflows })).toEqual(['workflows'])
   expect(await found({ id: ids.dispatch })).toEqual(['dispatch'])
   expect(await found({ step: 'pay' })).toEqual(['processes', 'workflows'])
-  expect(await found({ code: 'BROKEN' })).toEqual(['commands', 'workflows'])
+  expect(await found({ code: 'BROKEN' })).toEqual(['commands', 'processes', 'workflows'])
   expect(await found({ domain: 'nowhere' })).toEqual([])
   const [process] = (await hf.trouble.list({ type, model: 'processes' })).items
   expect(process?.id).toBe(ids.processes)

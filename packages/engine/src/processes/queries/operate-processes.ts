@@ -25,6 +25,7 @@ export interface OperationAnswer {
     | 'not skippable'
     | 'not in trouble'
     | 'no failed compensation'
+    | 'being cancelled'
     | 'compensation has no result'
     | `unresolved ${string}`
     | `under way ${string}`
@@ -80,6 +81,8 @@ export function refusalOf(
       return new HoldfastError('HF_DEADLINE_EXCEEDED', process)
     case 'not skippable':
       return new HoldfastError('HF_CANNOT_SKIP', { ...process, problem: 'it waits for something else than a step' })
+    case 'being cancelled':
+      return new HoldfastError('HF_BEING_CANCELLED', process)
     case 'no failed compensation':
       return new HoldfastError('HF_CANNOT_COMPLETE', {
         ...process,
