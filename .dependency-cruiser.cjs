@@ -72,13 +72,9 @@ const upwards = {
   'limiter/queries': ['limiter/(bucket-status|check-limit|merged-requests)'],
   'processes/execution': ['processes/(context|define|history|refused|report|settings|states|step-failed)'],
   // Managers share the start, the registry and the reports of processes; these belong into a room of their own.
-  'processes/managers': ['processes/(client|define|handle|history|refused|registry|report|encode-start|states)'],
+  'processes/managers': ['processes/(define|handle|history|refused|registry|report|encode-start|start-many|states)'],
   // Rows are typed by what is decided and by what replies hold; the types belong beside the statements.
-  'processes/queries': [
-    'processes/(history|refused|states)',
-    'processes/managers/decide',
-    'processes/replies/message',
-  ],
+  'processes/queries': ['processes/(history|refused|states)', 'processes/managers/decide', 'processes/replies/message'],
   // Recorded replies are responses; the recorder belongs beside respond.ts.
   'processes/replies': ['processes/(define|respond)'],
   'trouble/queries': ['trouble/filter'],

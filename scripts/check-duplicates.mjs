@@ -14,7 +14,7 @@ const functions = readdirSync(`${packages}sql/functions`).map((file) => ({
     /^(--.*|[()]|\)?,|\$\$;?|as \$\$|as \$body\$|declare|begin|end|end;|else|loop|end loop;|end if;|select|set|language \w+|returns .*|stable|immutable|parallel safe|v_now timestamptz := holdfast\.now\(\);)$/,
 }))
 const sources = MODELS.flatMap((owner) =>
-  readdirSync(`${packages}src/${owner}`, { recursive: true })
+  readdirSync(`${packages}src/${owner}`, { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.ts') && !/\.(test|fixture)\.ts$|simulation/.test(file))
     .map((file) => ({ path: `src/${owner}/${file}`, owner, everywhere: /^(import .*|\} from '.*|[)}\]]+,?)$/ })),
 )

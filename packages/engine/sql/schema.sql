@@ -491,7 +491,8 @@ create table holdfast.workflow_definition (
   hash text not null,
   body jsonb not null,
   lease_ms integer,
-  created_at timestamp with time zone not null
+  created_at timestamp with time zone not null,
+  checks_input boolean default false not null
 );
 
 create table holdfast.workflow_set_aside (
@@ -1544,6 +1545,13 @@ begin
     from jsonb_to_recordset(v_writes) as asked (id uuid, epoch int, keep jsonb)
     where process.id = asked.id and jsonb_array_length(asked.keep) > 0 and asked.epoch = asked.epoch + 0;
 
+    if v_writes @? '$[*].events[*] ? (@.seq == 1)' then
+      -- Through SQL it was started like any process.
+      update holdfast.process_detail
+      set model = 'STEP_BASED'
+      from jsonb_to_recordset(v_writes) as asked (id uuid, events jsonb)
+      where process_detail.id = asked.id and model <> 'STEP_BASED' and asked.events @? '$[*] ? (@.seq == 1)';
+    end if;
     select jsonb_agg(it) into v_rests from jsonb_array_elements(v_writes) as it where it ? 'to_status';
     if v_rests is not null then
       perform holdfast.rest_processes(v_rests, v_now);
@@ -5966,8 +5974,10 @@ begin
       'state', case when detail.projection_responses is null then detail.state else detail.projection end,
       'stateNotes', case when detail.projection_responses is null then detail.state_notes else detail.projection_notes end,
       'seen', coalesce(detail.projection_responses, 0),
-      'last', json_build_array(last.seq, last.kind, last.name, last.occurrence, last.status, last.attempt, last.result, last.notes, last.detail,
-        floor(extract(epoch from last.at) * 1000)),
+      -- A process that was started through SQL has no record before a worker has begun it.
+      'last', json_build_array(coalesce(last.seq, 0), coalesce(last.kind, 'WAIT'), coalesce(last.name, ''), coalesce(last.occurrence, 0),
+        coalesce(last.status, 'STARTED'), last.attempt, last.result, last.notes, last.detail,
+        floor(extract(epoch from coalesce(last.at, detail.created_at)) * 1000)),
       'ahead', case when process.responses > coalesce(detail.projection_responses, 0) then (
         select json_agg(json_build_array(number, data) order by number)
         from holdfast.process_response
@@ -5983,7 +5993,7 @@ begin
     ))
     from holdfast.process
     join holdfast.process_detail as detail on detail.id = process.id
-    cross join lateral (
+    left join lateral (
       select *
       from holdfast.process_history as history
       where history.process_id = process.id
@@ -5991,7 +6001,7 @@ begin
         and history.kind not in ('RETRY', 'RESUME', 'UNWIND')
       order by seq desc
       limit 1
-    ) as last
+    ) as last on true
     where process.id = any (v_ids)
   );
 end
@@ -7484,7 +7494,7 @@ AS $function$
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION holdfast.queue_workflow_starts(ids uuid[], definition_ids integer[], starts timestamp with time zone[])
+CREATE OR REPLACE FUNCTION holdfast.queue_instance_starts(ids uuid[], definition_ids integer[], starts timestamp with time zone[], unchecked boolean[])
  RETURNS void
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -7496,9 +7506,12 @@ begin
   insert into holdfast.workflow_step (
     workflow_id, number, definition_id, name, status, handler, due_at, ready, scheduled_at, priority, aging, rank, reached_at
   )
-  select id, -1, definition_id, '_root_', 'PENDING', '_root_', start_at, start_at <= v_now, start_at, 50, v_aging,
+  select asked.id, -1, definition_id, lane, 'PENDING', lane, start_at, start_at <= v_now, start_at, 50, v_aging,
     holdfast.workflow_rank(start_at, 50, v_aging), v_now
-  from unnest(ids, definition_ids, starts) as asked (id, definition_id, start_at);
+  from unnest(ids, definition_ids, starts, unchecked) as asked (id, definition_id, start_at, is_unchecked)
+  left join holdfast.workflow_definition as definition
+    on asked.is_unchecked and definition.id = asked.definition_id and definition.checks_input
+  cross join lateral (select concat('_root_', ' ' || definition.name || '-v' || definition.version) as lane) as named;
   perform holdfast.wake('workflows:_root_');
 end
 $function$
@@ -9531,6 +9544,7 @@ declare
   v_prefix text := lpad(to_hex(floor(extract(epoch from p_now) * 1000)::bigint), 12, '0');
   v_ids uuid[];
   v_starts timestamptz[];
+  v_unchecked boolean[];
 begin
   v_prefix := substr(v_prefix, 1, 8) || '-' || substr(v_prefix, 9, 4) || '-7';
   with claimed as (
@@ -9549,9 +9563,9 @@ begin
     select
       claimed.item_id, claimed.execution_id, context.context, context.details,
       context.checked and context.context_version = v_context_version and not v_redirected as checked,
-      -- The worker that executes the process parses and encodes it again. Notes say so, so they are not null.
+      -- The worker that executes it parses and encodes it again. Notes say so, so they are not null.
       case
-        when v_is_process and context.checked and (context.context_version <> v_context_version or v_redirected)
+        when context.checked and (context.context_version <> v_context_version or v_redirected)
           then coalesce(context.notes, '{}')
         else context.notes
       end as notes,
@@ -9608,11 +9622,12 @@ begin
     )) filter (where context is null or not is_own),
     array_agg(taken_id) filter (where context is not null and is_own),
     array_agg(id) filter (where not v_is_process and context is not null and taken_id is null),
-    array_agg(start_at) filter (where not v_is_process and context is not null and taken_id is null)
-  into bad, existing, v_ids, v_starts
+    array_agg(start_at) filter (where not v_is_process and context is not null and taken_id is null),
+    array_agg(not checked) filter (where not v_is_process and context is not null and taken_id is null)
+  into bad, existing, v_ids, v_starts, v_unchecked
   from batch;
   if v_ids is not null then
-    perform holdfast.queue_workflow_starts(v_ids, array_fill(v_definition, array[cardinality(v_ids)]), v_starts);
+    perform holdfast.queue_instance_starts(v_ids, array_fill(v_definition, array[cardinality(v_ids)]), v_starts, v_unchecked);
   end if;
   return next;
 end
@@ -9853,8 +9868,8 @@ begin
   values (v_id, v_definition.id, p_name, v_definition.version, v_key, 'PENDING', v_now, v_now, p_input)
   on conflict do nothing;
   if found then
-    perform holdfast.queue_workflow_starts(
-      array[v_id], array[v_definition.id], array[coalesce(holdfast.start_option('start', options), v_now)]
+    perform holdfast.queue_instance_starts(
+      array[v_id], array[v_definition.id], array[coalesce(holdfast.start_option('start', options), v_now)], array[true]
     );
     return v_id;
   end if;
@@ -9909,13 +9924,16 @@ begin
       where (it ->> 'id')::uuid = any (v_new);
     end if;
     perform holdfast.add_workflow_rows(v_docs, v_now);
-    if v_docs @? '$[*].start_ms' or v_docs @? '$[*].start_in_ms' then
-      perform holdfast.queue_workflow_starts(
+    if v_docs @? '$[*] ? (@.status == "PENDING")' then
+      perform holdfast.queue_instance_starts(
         array_agg(id), array_agg(definition_id),
-        array_agg(coalesce(to_timestamp(start_ms / 1000), v_now + start_in_ms * interval '1 ms'))
+        array_agg(coalesce(to_timestamp(start_ms / 1000), v_now + start_in_ms * interval '1 ms', v_now)),
+        array_agg(unchecked is true)
       )
-      from jsonb_to_recordset(v_docs) as asked (id uuid, definition_id int, start_ms float8, start_in_ms float8)
-      where coalesce(start_ms, start_in_ms) is not null;
+      from jsonb_to_recordset(v_docs) as asked (
+        id uuid, definition_id int, status text, start_ms float8, start_in_ms float8, unchecked boolean
+      )
+      where status = 'PENDING';
     end if;
     if cardinality(v_new) = jsonb_array_length(docs) then
       return null;
@@ -10195,7 +10213,7 @@ begin
   perform pg_advisory_xact_lock(holdfast.dispatch_gate(p_type));
   if p_engine = 'WORKFLOW' then
     update holdfast.workflow_step
-    set handler = '_root_',
+    set handler = name,
         due_at = greatest(v_now, scheduled_at),
         ready = scheduled_at <= v_now,
         rank = holdfast.workflow_rank(scheduled_at, priority, aging)
@@ -11200,7 +11218,7 @@ comment on function holdfast.protect_audit_partition(partition regclass) is 'int
 
 comment on function holdfast.queue_exists(p_queue text) is 'internal: may change with every release';
 
-comment on function holdfast.queue_workflow_starts(ids uuid[], definition_ids integer[], starts timestamp with time zone[]) is 'internal: may change with every release';
+comment on function holdfast.queue_instance_starts(ids uuid[], definition_ids integer[], starts timestamp with time zone[], unchecked boolean[]) is 'internal: may change with every release';
 
 comment on function holdfast.read_managed(p_queue text, asked jsonb) is 'internal: may change with every release';
 

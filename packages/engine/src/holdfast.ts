@@ -16,6 +16,7 @@ import {
   definedDispatch,
   dispatchModel,
   ItemHandle,
+  nothingBegins,
   type Scheduling,
 } from './dispatch/index.js'
 import { type By, type RecordedAuditEntry, readAudit } from './kernel/audit/audit.js'
@@ -95,7 +96,7 @@ export interface Holdfast
   item<Input, Result>(dispatch: DispatchDefinition<Input, Result>, key: string): ItemHandle<Input, Result>
   item(dispatch: DispatchOf, key: string): ItemHandle
   /** Starts thousands of processes or workflow instances, all or none, for workers to run. */
-  readonly startMany: ProcessClient['startMany'] & WorkflowClient['startMany']
+  readonly startMany: ProcessClient['startMany'] & ManagerClient['startMany'] & WorkflowClient['startMany']
   /** Registers the handler of a command, or the handlers of the steps of workflows. Each has one handler per program. */
   readonly handle: HandleCommand & HandleSteps
   /** Registers a process, a manager or a type of dispatched items, so that workers started here run it; or stores a workflow. */
@@ -215,12 +216,14 @@ export function assemble(db: Database, options: RuntimeOptions): Holdfast {
     command: (command, idOrKey) => commands.client.command(command, idOrKey),
     register(definition) {
       if (isWorkflow(definition)) {
-        workflows.engine.registered.add(definition)
+        workflows.engine.register(definition)
         return registered()
       }
       const defined = definedDispatch(definition)
-      if (defined) dispatch.registry.add(defined)
-      else processes.engine.register(definition)
+      if (defined) {
+        dispatch.registry.add(defined)
+        if ('workflow' in defined.target) workflows.engine.definitions.learn(defined.target.workflow)
+      } else processes.engine.register(definition)
       registered()
     },
     start: ((
@@ -237,13 +240,16 @@ export function assemble(db: Database, options: RuntimeOptions): Holdfast {
     schedule: dispatch.scheduling.schedule.bind(dispatch.scheduling) as Holdfast['schedule'],
     item: (of: DispatchOf, key: string) => new ItemHandle(dispatch.items, of, checkItemKey('item', key)),
     startMany: ((
-      definition: ProcessDefinition | WorkflowReference,
+      definition: ProcessDefinition | ManagerDefinition | WorkflowReference,
       many: readonly never[],
       startOptions?: { readonly transaction?: Queryable },
-    ) =>
-      typeof definition === 'string' || isWorkflow(definition)
-        ? workflows.client.startMany(definition, many, startOptions)
-        : processes.client.startMany(definition, many, startOptions)) as Holdfast['startMany'],
+    ) => {
+      if (typeof definition === 'string' || isWorkflow(definition))
+        return workflows.client.startMany(definition, many, startOptions)
+      return definition?.kind === 'manager'
+        ? processes.managers.startMany(definition, many, startOptions)
+        : processes.client.startMany(definition, many, startOptions)
+    }) as Holdfast['startMany'],
     workflow: ((workflow: WorkflowReference, idOrKey: string) =>
       workflows.client.workflow(workflow, idOrKey)) as Holdfast['workflow'],
     process: (definition, idOrKey) => new ProcessHandle(processes.calls, definition, idOrKey),
@@ -278,7 +284,11 @@ export function assemble(db: Database, options: RuntimeOptions): Holdfast {
       }
       return worker
     },
-    pause: (subject, by) => pauseWork(db, subject, by, (kind, name) => models.some((model) => model.has(kind, name))),
+    async pause(subject, by) {
+      const wasRunning = await pauseWork(db, subject, by, (kind, name) => models.some((model) => model.has(kind, name)))
+      if ('definition' in subject) await nothingBegins(db, subject.definition)
+      return wasRunning
+    },
     resume: (subject, by) => resumeWork(db, subject, by),
     pauses: () => listPauses(db),
     auditTrail: (subject) => readAudit(db, subject),

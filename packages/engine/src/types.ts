@@ -79,6 +79,7 @@ export type {
   RetryOptions,
   StartDetails,
   StartedProcess,
+  StartManyOptions,
   StepCommandOptions,
   TimelineEntry,
   TimelineEvent,

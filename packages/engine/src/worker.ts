@@ -151,7 +151,7 @@ export function createWorker(
         presence.changed()
         return startAll()
       } catch (error) {
-        logger.warn({ err: error }, 'could not take up what was registered; trying again')
+        logger.warn({ err: error }, 'could not start loops for new registrations; trying again')
         await sleep(backoff.next(), undefined, { ref: false })
       }
     }

@@ -54,6 +54,73 @@ test('K-22 the result of a process that needs a person is an error at once that 
   await worker.stop()
 })
 
+test('K-22 the result of a process whose command needs a person is an error at once that names the command, and can be awaited again', async () => {
+  const name = domain()
+  const Pay = defineCommand(`${name}_bank`, 'Pay', { result: z.string() })
+  let mended = false
+  const handling = await bus.work(Pay, () => (mended ? 'paid' : broken()))
+  const Payment = defineProcess(name, 'Payment', {
+    state: z.object({}),
+    execute: (ctx) => ctx.command('pay', Pay, {}),
+  })
+  const worker = await bus.runProcesses(Payment)
+  const handle = await bus.hf.start(Payment, {})
+  const error: unknown = await handle.result().catch((thrown: unknown) => thrown)
+  const [troubled] = (await bus.hf.commands.list({ correlationId: handle.id })).items
+  expect(error).toMatchObject({
+    code: 'HF_NEEDS_ATTENTION',
+    details: { model: 'processes', id: handle.id, step: 'pay', code: 'NO_ACCOUNT' },
+    message: expect.stringContaining(`its command ${name}_bank/Pay ${troubled?.id} needs a person: no such account`),
+  })
+  mended = true
+  await bus.hf.command(Pay, troubled?.id ?? '').retry(by)
+  expect(await handle.result()).toBe('paid')
+  await worker.stop()
+  await handling.stop()
+})
+
+test('K-22 the result of a process whose child needs a person is an error at once that names the child', async () => {
+  const name = domain()
+  const Child = defineProcess(name, 'Child', { state: z.object({}), execute: (ctx) => ctx.step('book', broken) })
+  const Parent = defineProcess(name, 'Parent', {
+    state: z.object({}),
+    execute: (ctx) => ctx.child('settle', Child, {}),
+  })
+  bus.hf.register(Child)
+  const worker = await bus.runProcesses(Parent)
+  const { id } = await bus.hf.start(Parent, {})
+  await expect(bus.hf.process(Parent, id).result()).rejects.toMatchObject({
+    code: 'HF_NEEDS_ATTENTION',
+    details: { model: 'processes', type: 'Parent', id, step: 'settle', code: 'PERMANENT_FAILURE' },
+    message: expect.stringMatching(new RegExp(`its child ${name}/Child .* needs a person: .*no such account`)),
+  })
+  await worker.stop()
+})
+
+test('K-22 a command that a process has sent and does not wait for does not end the wait for its result', async () => {
+  const name = domain()
+  const Pay = defineCommand(`${name}_bank`, 'Pay')
+  const handling = await bus.work(Pay, broken)
+  const Payment = defineProcess(name, 'Payment', {
+    state: z.object({}),
+    responses: { done: { data: z.number() } },
+    async execute(ctx) {
+      await ctx.step('tell', async () => void (await bus.hf.send(Pay, {}, { correlationId: ctx.id })))
+      return ctx.event('end', 'done')
+    },
+  })
+  const worker = await bus.runProcesses(Payment)
+  const payment = await bus.hf.start(Payment, {})
+  await waitFor('the command needs a person', async () => {
+    return (await bus.hf.trouble.count({ model: 'commands', domain: `${name}_bank` })) === 1
+  })
+  await expect(payment.result({ timeout: '20ms' })).rejects.toMatchObject({ code: 'HF_RESULT_TIMEOUT' })
+  await payment.respond('done', 7)
+  expect(await payment.result()).toBe(7)
+  await worker.stop()
+  await handling.stop()
+})
+
 test('K-22 the result of a workflow instance with a dead letter is an error at once that names the step', async () => {
   const name = domain()
   bus.hf.handle(name, broken)

@@ -1,4 +1,4 @@
--- revision: 7
+-- revision: 8
 -- after: kernel, dispatch-begin
 --
 -- The configuration of dispatch (D-02) and its kill switch. They are triggers, because any program may write the row. What must not
@@ -202,7 +202,7 @@ begin
   perform pg_advisory_xact_lock(holdfast.dispatch_gate(p_type));
   if p_engine = 'WORKFLOW' then
     update holdfast.workflow_step
-    set handler = '_root_',
+    set handler = name,
         due_at = greatest(v_now, scheduled_at),
         ready = scheduled_at <= v_now,
         rank = holdfast.workflow_rank(scheduled_at, priority, aging)

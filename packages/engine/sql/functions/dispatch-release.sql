@@ -1,4 +1,4 @@
--- revision: 9
+-- revision: 10
 -- after: dispatch-cycle, dispatch-end, dispatch-trip
 --
 -- Releases items to our own engine. The worker that has the lease of a cycle calls it. What must not break: claim, start and record of a
@@ -204,6 +204,7 @@ declare
   v_prefix text := lpad(to_hex(floor(extract(epoch from p_now) * 1000)::bigint), 12, '0');
   v_ids uuid[];
   v_starts timestamptz[];
+  v_unchecked boolean[];
 begin
   v_prefix := substr(v_prefix, 1, 8) || '-' || substr(v_prefix, 9, 4) || '-7';
   with claimed as (
@@ -222,9 +223,9 @@ begin
     select
       claimed.item_id, claimed.execution_id, context.context, context.details,
       context.checked and context.context_version = v_context_version and not v_redirected as checked,
-      -- The worker that executes the process parses and encodes it again. Notes say so, so they are not null.
+      -- The worker that executes it parses and encodes it again. Notes say so, so they are not null.
       case
-        when v_is_process and context.checked and (context.context_version <> v_context_version or v_redirected)
+        when context.checked and (context.context_version <> v_context_version or v_redirected)
           then coalesce(context.notes, '{}')
         else context.notes
       end as notes,
@@ -281,11 +282,12 @@ begin
     )) filter (where context is null or not is_own),
     array_agg(taken_id) filter (where context is not null and is_own),
     array_agg(id) filter (where not v_is_process and context is not null and taken_id is null),
-    array_agg(start_at) filter (where not v_is_process and context is not null and taken_id is null)
-  into bad, existing, v_ids, v_starts
+    array_agg(start_at) filter (where not v_is_process and context is not null and taken_id is null),
+    array_agg(not checked) filter (where not v_is_process and context is not null and taken_id is null)
+  into bad, existing, v_ids, v_starts, v_unchecked
   from batch;
   if v_ids is not null then
-    perform holdfast.queue_workflow_starts(v_ids, array_fill(v_definition, array[cardinality(v_ids)]), v_starts);
+    perform holdfast.queue_instance_starts(v_ids, array_fill(v_definition, array[cardinality(v_ids)]), v_starts, v_unchecked);
   end if;
   return next;
 end

@@ -1,4 +1,4 @@
--- revision: 4
+-- revision: 5
 -- after: entry-options, commands-send, processes-start, processes-inbox, workflows-start, dispatch-schedule
 --
 -- The public functions for programs in other languages, called in their own transactions: docs/reference/sql.md. Each takes domain and
@@ -148,8 +148,8 @@ begin
   values (v_id, v_definition.id, p_name, v_definition.version, v_key, 'PENDING', v_now, v_now, p_input)
   on conflict do nothing;
   if found then
-    perform holdfast.queue_workflow_starts(
-      array[v_id], array[v_definition.id], array[coalesce(holdfast.start_option('start', options), v_now)]
+    perform holdfast.queue_instance_starts(
+      array[v_id], array[v_definition.id], array[coalesce(holdfast.start_option('start', options), v_now)], array[true]
     );
     return v_id;
   end if;

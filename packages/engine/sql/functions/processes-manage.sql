@@ -1,4 +1,4 @@
--- revision: 5
+-- revision: 6
 -- after: commands-send, processes-start, processes-write, processes-replies
 --
 -- Step-based processes (M-01 to M-05). Their handlers are pure functions that run on the data that is read here, outside any
@@ -27,8 +27,10 @@ begin
       'state', case when detail.projection_responses is null then detail.state else detail.projection end,
       'stateNotes', case when detail.projection_responses is null then detail.state_notes else detail.projection_notes end,
       'seen', coalesce(detail.projection_responses, 0),
-      'last', json_build_array(last.seq, last.kind, last.name, last.occurrence, last.status, last.attempt, last.result, last.notes, last.detail,
-        floor(extract(epoch from last.at) * 1000)),
+      -- A process that was started through SQL has no record before a worker has begun it.
+      'last', json_build_array(coalesce(last.seq, 0), coalesce(last.kind, 'WAIT'), coalesce(last.name, ''), coalesce(last.occurrence, 0),
+        coalesce(last.status, 'STARTED'), last.attempt, last.result, last.notes, last.detail,
+        floor(extract(epoch from coalesce(last.at, detail.created_at)) * 1000)),
       'ahead', case when process.responses > coalesce(detail.projection_responses, 0) then (
         select json_agg(json_build_array(number, data) order by number)
         from holdfast.process_response
@@ -44,7 +46,7 @@ begin
     ))
     from holdfast.process
     join holdfast.process_detail as detail on detail.id = process.id
-    cross join lateral (
+    left join lateral (
       select *
       from holdfast.process_history as history
       where history.process_id = process.id
@@ -52,7 +54,7 @@ begin
         and history.kind not in ('RETRY', 'RESUME', 'UNWIND')
       order by seq desc
       limit 1
-    ) as last
+    ) as last on true
     where process.id = any (v_ids)
   );
 end
@@ -209,6 +211,13 @@ begin
     from jsonb_to_recordset(v_writes) as asked (id uuid, epoch int, keep jsonb)
     where process.id = asked.id and jsonb_array_length(asked.keep) > 0 and asked.epoch = asked.epoch + 0;
 
+    if v_writes @? '$[*].events[*] ? (@.seq == 1)' then
+      -- Through SQL it was started like any process.
+      update holdfast.process_detail
+      set model = 'STEP_BASED'
+      from jsonb_to_recordset(v_writes) as asked (id uuid, events jsonb)
+      where process_detail.id = asked.id and model <> 'STEP_BASED' and asked.events @? '$[*] ? (@.seq == 1)';
+    end if;
     select jsonb_agg(it) into v_rests from jsonb_array_elements(v_writes) as it where it ? 'to_status';
     if v_rests is not null then
       perform holdfast.rest_processes(v_rests, v_now);

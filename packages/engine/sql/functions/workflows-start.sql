@@ -1,4 +1,4 @@
--- revision: 7
+-- revision: 8
 -- after: kernel, workflows-write
 --
 -- Starts of workflow instances: at once, with the engine's first decision, or later, as a queued start. The library, dispatch and
@@ -40,13 +40,16 @@ begin
       where (it ->> 'id')::uuid = any (v_new);
     end if;
     perform holdfast.add_workflow_rows(v_docs, v_now);
-    if v_docs @? '$[*].start_ms' or v_docs @? '$[*].start_in_ms' then
-      perform holdfast.queue_workflow_starts(
+    if v_docs @? '$[*] ? (@.status == "PENDING")' then
+      perform holdfast.queue_instance_starts(
         array_agg(id), array_agg(definition_id),
-        array_agg(coalesce(to_timestamp(start_ms / 1000), v_now + start_in_ms * interval '1 ms'))
+        array_agg(coalesce(to_timestamp(start_ms / 1000), v_now + start_in_ms * interval '1 ms', v_now)),
+        array_agg(unchecked is true)
       )
-      from jsonb_to_recordset(v_docs) as asked (id uuid, definition_id int, start_ms float8, start_in_ms float8)
-      where coalesce(start_ms, start_in_ms) is not null;
+      from jsonb_to_recordset(v_docs) as asked (
+        id uuid, definition_id int, status text, start_ms float8, start_in_ms float8, unchecked boolean
+      )
+      where status = 'PENDING';
     end if;
     if cardinality(v_new) = jsonb_array_length(docs) then
       return null;
@@ -67,8 +70,11 @@ end
 $$;
 
 -- Queues starts of instances that begin later, or were created without the engine: a step before the first one is due at their start,
--- and the worker that claims it lets the engine decide what comes first.
-create or replace function holdfast.queue_workflow_starts(ids uuid[], definition_ids int[], starts timestamptz[])
+-- and the worker that claims it lets the engine decide what comes first. If the input is unchecked and the workflow has a schema for it,
+-- the start has a lane of its own, which only workers that have the definition claim; they check the input first.
+create or replace function holdfast.queue_instance_starts(
+  ids uuid[], definition_ids int[], starts timestamptz[], unchecked boolean[]
+)
 returns void
 language plpgsql
 as $$
@@ -79,9 +85,12 @@ begin
   insert into holdfast.workflow_step (
     workflow_id, number, definition_id, name, status, handler, due_at, ready, scheduled_at, priority, aging, rank, reached_at
   )
-  select id, -1, definition_id, '_root_', 'PENDING', '_root_', start_at, start_at <= v_now, start_at, 50, v_aging,
+  select asked.id, -1, definition_id, lane, 'PENDING', lane, start_at, start_at <= v_now, start_at, 50, v_aging,
     holdfast.workflow_rank(start_at, 50, v_aging), v_now
-  from unnest(ids, definition_ids, starts) as asked (id, definition_id, start_at);
+  from unnest(ids, definition_ids, starts, unchecked) as asked (id, definition_id, start_at, is_unchecked)
+  left join holdfast.workflow_definition as definition
+    on asked.is_unchecked and definition.id = asked.definition_id and definition.checks_input
+  cross join lateral (select concat('_root_', ' ' || definition.name || '-v' || definition.version) as lane) as named;
   perform holdfast.wake('workflows:_root_');
 end
 $$;

@@ -5,8 +5,9 @@ import { GIVE_UP_AFTER, withDatabaseRetry } from '../kernel/database/retrying.js
 import { HoldfastError } from '../kernel/errors.js'
 import { derivedId } from '../kernel/ids/derived-id.js'
 import { newId, parseId } from '../kernel/ids/id.js'
+import { uuid } from '../kernel/model/options.js'
 import { createBackoff } from '../kernel/retry/backoff.js'
-import { checkOptions, choiceOption, integerOption, textOption } from '../kernel/validation/options.js'
+import { anything, choice, declareOptions, integer, text } from '../kernel/validation/declared.js'
 import { BATCH_STATUSES, type Batch, type BatchStatus } from './batch.js'
 import type { CommandClient, CommandToSend } from './client.js'
 import { type CommandDefinition, checkCommand } from './define.js'
@@ -52,9 +53,8 @@ export interface Batches {
 
 export function createBatches(db: Database, client: CommandClient, domains: Domains, codec: Codec): Batches {
   async function prepare(domain: string, options: CreateBatchOptions) {
-    checkOptions('batch', options, ['id', 'name', 'data', 'onComplete'])
-    const { onComplete, name } = options
-    const batchId = options.id === undefined ? newId() : parseId('batch: id', options.id)
+    const { id: batchId = newId(), name = null } = checkNewBatch('batch', options)
+    const { onComplete } = options
     await domains.ready(domain, { buildIndex: false })
     if (onComplete !== undefined) checkCommand('batch: onComplete', onComplete)
     const callback = onComplete && {
@@ -70,7 +70,7 @@ export function createBatches(db: Database, client: CommandClient, domains: Doma
     const row = [
       batchId,
       domain,
-      textOption('batch', 'name', name, { max: 500, default: undefined }) ?? null,
+      name,
       json,
       notes === null ? null : JSON.stringify(notes),
       callback ? JSON.stringify(callback) : null,
@@ -118,14 +118,18 @@ export function createBatches(db: Database, client: CommandClient, domains: Doma
       if (!batch) throw new HoldfastError('HF_UNKNOWN_BATCH', { batchId: id })
       return batch
     },
-    async list(filter = {}) {
-      const given = checkOptions('batches.list', filter, ['domain', 'status', 'limit'])
-      choiceOption('batches.list', 'status', given.status, BATCH_STATUSES, { default: undefined })
-      const limit = integerOption('batches.list', 'limit', given.limit, { min: 1, default: 100 })
-      return findBatches(db, codec, { ...filter, limit })
+    async list(filter) {
+      return findBatches(db, codec, checkFilter('batches.list', filter))
     },
   }
 }
+
+const checkNewBatch = declareOptions({ id: uuid, name: text({ max: 500 }), data: anything, onComplete: anything })
+const checkFilter = declareOptions({
+  domain: text(),
+  status: choice(BATCH_STATUSES),
+  limit: integer({ min: 1, default: 100 }),
+})
 
 /** Both recognise their own earlier success, so they are repeated while the database is unreachable. */
 function throughTrouble<T>(name: string, operation: () => Promise<T>): Promise<T> {

@@ -3,10 +3,11 @@ import type { Codec } from '../kernel/codec/codec.js'
 import { coded } from '../kernel/database/coded.js'
 import type { Database } from '../kernel/database/database.js'
 import type { CancelOptions, ResultOptions } from '../kernel/model/handle.js'
+import { checkCancelOptions, checkResultOptions } from '../kernel/model/options.js'
 import type { Why } from '../kernel/model/why.js'
 import { notFound } from '../kernel/model/work.js'
 import type { Results } from '../kernel/results/results.js'
-import { booleanOption, checkOptions, durationOption } from '../kernel/validation/options.js'
+import { anything, boolean, declareOptions } from '../kernel/validation/declared.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { definedCommand } from './define.js'
 import type { CommandOperations, Given } from './operations.js'
@@ -59,10 +60,9 @@ export function createCommandCalls(db: Database, codec: Codec, { operations, res
   const calls: CommandCalls = {
     get: find,
     async result<Result>({ domain, type }: CommandOf<never, Result>, id: string, options?: ResultOptions) {
-      const { timeout } = checkOptions('result', options, ['timeout'])
-      const limit = durationOption('result', 'timeout', timeout, { default: '30s' })
+      const { timeout } = checkResultOptions('result', options)
       // The worker encoded what the typed handler returned.
-      return (await results.wait(ends, resultKey(domain, type, id), limit)) as Result
+      return (await results.wait(ends, resultKey(domain, type, id), timeout)) as Result
     },
     async history(command, id) {
       await find(command, id)
@@ -71,15 +71,13 @@ export function createCommandCalls(db: Database, codec: Codec, { operations, res
     why: async (command, id) => findWhy(db, await find(command, id)),
     async retry(command, id, by, options) {
       checkBy('retry', by)
-      const checked = checkOptions('retry', options, ['data', 'notDone'])
-      const notDone = booleanOption('retry', 'notDone', checked.notDone, { default: false })
+      const { notDone } = checkRetryOptions('retry', options)
       const given = options !== undefined && 'data' in options ? await dataOf(command, options.data) : undefined
       return operations.one(notDone ? 'NOT_DONE' : 'RETRY', command, id, by, given)
     },
     async cancel(command, id, by, options) {
       checkBy('cancel', by)
-      const { compensate } = checkOptions('cancel', options, ['compensate'])
-      booleanOption('cancel', 'compensate', compensate, { default: true })
+      checkCancelOptions('cancel', options)
       return operations.cancel(command, id, by)
     },
     async complete(command, id, by, result) {
@@ -90,6 +88,8 @@ export function createCommandCalls(db: Database, codec: Codec, { operations, res
   }
   return coded(calls, db.schema, 'hf.command')
 }
+
+const checkRetryOptions = declareOptions({ data: anything, notDone: boolean({ default: false }) })
 
 /** Data from an operator, and under which version of the definition it was parsed. */
 async function dataOf(command: CommandOf<never>, data: unknown): Promise<Given> {

@@ -1,11 +1,12 @@
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
-import { isId, parseId } from '../kernel/ids/id.js'
+import { isId } from '../kernel/ids/id.js'
 import { checkKey } from '../kernel/ids/key.js'
 import type { DefinitionRecord } from '../kernel/model/definition-record.js'
-import { type Page, readCursor, toPage } from '../kernel/model/page.js'
+import { listFilter, page, uuid } from '../kernel/model/options.js'
+import { type Page, type Place, toPage } from '../kernel/model/page.js'
+import { choice, declareOptions, type OptionRule } from '../kernel/validation/declared.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
-import { checkOptions, choiceOption, dateOption, integerOption, textOption } from '../kernel/validation/options.js'
 import type { Domains } from './domains.js'
 import { type CommandFilter, type CommandRecord, countCommands, findCommands } from './queries/find-commands.js'
 import { findDefinitions } from './queries/find-definitions.js'
@@ -54,37 +55,22 @@ export function createCommands(db: Database, codec: Codec, domains: Domains): Co
   return {
     ...createReplyQueues(db, domains),
     async list(filter) {
-      const given = checkOptions('list', filter, [...FILTERS, 'cursor', 'limit'])
-      const limit = integerOption('list', 'limit', given.limit, { min: 1, max: 10_000, default: 100 })
-      const after = checkCursor(given.cursor)
-      const found = await findCommands(db, codec, { ...checkFilter('list', given), ...after, limit: limit + 1 })
+      const { cursor, limit, ...which } = checkList('list', filter)
+      const found = await findCommands(db, codec, { ...which, ...afterPlace(cursor), limit: limit + 1 })
       return toPage(found, limit, ({ createdAt, id, domain }) => ({ createdAt, id: `${id} ${domain}` }))
     },
-    count: async (filter) => countCommands(db, checkFilter('count', checkOptions('count', filter, FILTERS))),
+    count: async (filter) => countCommands(db, checkCount('count', filter)),
     definitions: () => findDefinitions(db),
   }
 }
 
-const FILTERS = ['domain', 'type', 'status', 'key', 'correlationId', 'batch', 'since', 'until'] as const
+const key: OptionRule<string | undefined> = (where, _name, value) =>
+  value === undefined ? undefined : checkKey(where, value)
+const filters = { ...listFilter, key, status: choice(commandStatuses), correlationId: uuid, batch: uuid }
+const checkList = declareOptions({ ...filters, ...page })
+const checkCount = declareOptions(filters)
 
-/** Values that the database would refuse with an error of its own. */
-function checkFilter(where: string, given: Partial<Record<(typeof FILTERS)[number], unknown>>): CommandFilter {
-  const id = (name: 'correlationId' | 'batch') =>
-    given[name] === undefined ? undefined : parseId(`${where}: ${name}`, given[name])
-  return {
-    domain: textOption(where, 'domain', given.domain, { default: undefined }),
-    type: textOption(where, 'type', given.type, { default: undefined }),
-    status: choiceOption(where, 'status', given.status, commandStatuses, { default: undefined }),
-    key: given.key === undefined ? undefined : checkKey(where, given.key),
-    correlationId: id('correlationId'),
-    batch: id('batch'),
-    since: dateOption(where, 'since', given.since, { default: undefined }),
-    until: dateOption(where, 'until', given.until, { default: undefined }),
-  }
-}
-
-function checkCursor(cursor: unknown): Pick<CommandFilter, 'after'> {
-  const place = readCursor('list', cursor)
+function afterPlace(place: Place | undefined): Pick<CommandFilter, 'after'> {
   if (place === undefined) return {}
   const space = place.id.indexOf(' ')
   const [id, domain] = [place.id.slice(0, space), place.id.slice(space + 1)]

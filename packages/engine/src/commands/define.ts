@@ -6,10 +6,9 @@ import { checkName } from '../kernel/ids/name.js'
 import { createDefined, type Defined } from '../kernel/model/defined.js'
 import { type Retry, retryOption } from '../kernel/retry/retry-option.js'
 import type { RetryPolicy } from '../kernel/retry/retry-policy.js'
+import { boolean, callback, declareOptions, duration, integer, schema } from '../kernel/validation/declared.js'
 import { describe, shown } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
-import { booleanOption, checkOptions, durationOption, integerOption } from '../kernel/validation/options.js'
-import { checkSchema } from '../kernel/validation/schema.js'
 import type { CommandOf } from './reference.js'
 
 type Classify = NonNullable<ClassifyOptions['classify']>
@@ -64,16 +63,17 @@ const commands = createDefined<DefinedCommand>()
 /** What the engine reads of a definition; undefined where it is the names of a type alone. */
 export const definedCommand = commands.of
 
-const KNOWN_OPTIONS = [
-  'data',
-  'result',
-  'version',
-  'retry',
-  'timeout',
-  'transactionTimeout',
-  'atMostOnce',
-  'classifyError',
-] as const
+const timeLimit = duration({ min: '1ms', max: LONGEST_TIMER })
+const checkCommandOptions = declareOptions({
+  data: schema,
+  result: schema,
+  version: integer({ min: 1, max: 1_000_000_000, default: 1 }),
+  retry: retryOption,
+  timeout: timeLimit,
+  transactionTimeout: timeLimit,
+  atMostOnce: boolean({ default: false }),
+  classifyError: callback<Classify>(),
+})
 
 /**
  * Declares a command of a domain. Senders and handlers get its types.
@@ -98,34 +98,22 @@ export function defineCommand<
   StandardSchemaV1.InferOutput<Result>
 > {
   const where = `defineCommand ${shown(domain)}/${shown(type)}`
-  const given = checkOptions(where, options, KNOWN_OPTIONS)
+  const { data, result, retry, timeout, transactionTimeout, ...given } = checkCommandOptions(where, options)
   checkName(where, 'domain', domain)
   checkName(where, 'type', type)
-  const retry = retryOption(where, 'retry', given.retry)
   return commands.publish({
     kind: 'command',
     domain,
     type,
     name: `${domain}/${type}`,
-    version: integerOption(where, 'version', given.version, { min: 1, max: 1_000_000_000, default: 1 }),
-    dataSchema: schemaOption(where, 'data', options.data),
-    resultSchema: schemaOption(where, 'result', options.result),
+    dataSchema: data,
+    resultSchema: result,
     maxAttempts: retry.maxAttempts,
     retry: retry.policy,
-    timeoutMs: durationOption(where, 'timeout', given.timeout, { min: '1ms', max: LONGEST_TIMER, default: undefined }),
-    transactionTimeoutMs: durationOption(where, 'transactionTimeout', given.transactionTimeout, {
-      min: '1ms',
-      max: LONGEST_TIMER,
-      default: undefined,
-    }),
-    atMostOnce: booleanOption(where, 'atMostOnce', given.atMostOnce, { default: false }),
-    classifyError: options.classifyError,
+    timeoutMs: timeout,
+    transactionTimeoutMs: transactionTimeout,
+    ...given,
   })
-}
-
-function schemaOption(where: string, name: string, schema: StandardSchemaV1 | undefined): StandardSchemaV1 | undefined {
-  if (schema !== undefined) checkSchema(where, name, schema)
-  return schema
 }
 
 /** Refuses what was not created with `defineCommand`, such as an import that is undefined because of circular modules. */

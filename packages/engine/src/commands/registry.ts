@@ -1,7 +1,8 @@
 import type { Inquiry } from '../kernel/calls/inquiry.js'
 import { createRegistry, type Registry } from '../kernel/model/registry.js'
+import { callback, declareOptions } from '../kernel/validation/declared.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
-import { checkOptions, functionOption } from '../kernel/validation/options.js'
+import { functionOption } from '../kernel/validation/options.js'
 import type { CommandContext } from './context.js'
 import { type CommandDefinition, checkCommand, type DefinedCommand } from './define.js'
 
@@ -32,6 +33,8 @@ export type HandlerRegistry = Registry<RegisteredHandler>
 export const createHandlerRegistry = (): HandlerRegistry =>
   createRegistry('commands', { named: ({ definition }) => definition })
 
+const checkHandlerOptions = declareOptions({ inquire: callback<NonNullable<RegisteredHandler['inquire']>>() })
+
 /** Checks a handler and its options, and registers it. */
 export function addHandler<Input, Data, Result>(
   registry: HandlerRegistry,
@@ -42,8 +45,7 @@ export function addHandler<Input, Data, Result>(
   const defined = checkCommand('handle', definition)
   const where = `handle ${definition.domain}/${definition.type}`
   const handler = functionOption<RegisteredHandler['handle']>(where, 'handler', handle)
-  const given = checkOptions(where, options, ['inquire'])
-  const inquire = functionOption<RegisteredHandler['inquire']>(where, 'inquire', given.inquire, { default: undefined })
+  const { inquire } = checkHandlerOptions(where, options)
   if (inquire !== undefined && !defined.atMostOnce) {
     throw invalidOption(where, 'inquire', 'is never asked: the command is not defined with `atMostOnce: true`')
   }

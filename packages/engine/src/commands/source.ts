@@ -27,7 +27,7 @@ export function commandSource(
         metrics.count('messages_not_ours', { model: 'commands', domain }, notOurs)
         logger.warn(
           { model: 'commands', domain, queue, messages: notOurs },
-          'archived messages that are no commands which can be run',
+          'archived messages that are not valid commands',
         )
       }
       return answer

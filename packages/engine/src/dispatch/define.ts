@@ -2,11 +2,12 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Duration } from '../kernel/duration/duration.js'
 import { checkName } from '../kernel/ids/name.js'
 import { createDefined, type Defined } from '../kernel/model/defined.js'
+import { anything, declareOptions, duration, integer } from '../kernel/validation/declared.js'
 import { describe, shown } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
-import { checkOptions, durationOption, integerOption } from '../kernel/validation/options.js'
 import { checkSchema } from '../kernel/validation/schema.js'
 import { definedProcess } from '../processes/index.js'
+import { inputSchemaOf } from '../workflows/index.js'
 import { checkSettings, type DispatchSettings } from './settings.js'
 import type { ProcessTarget } from './targets/process.js'
 import type { WorkflowTarget } from './targets/workflow.js'
@@ -26,9 +27,13 @@ export interface ProcessDispatchOptions<Input, Result = unknown> extends CommonO
   readonly target: ProcessTarget<Input, Result>
 }
 
-export interface WorkflowDispatchOptions<Schema extends StandardSchemaV1> extends CommonOptions {
-  readonly target: WorkflowTarget
-  /** Any Standard Schema; contexts are parsed once, when they are scheduled. Without one any context is taken. */
+export interface WorkflowDispatchOptions<Input, Result, Schema extends StandardSchemaV1<unknown, Input>>
+  extends CommonOptions {
+  readonly target: WorkflowTarget<Input, Result>
+  /**
+   * Any Standard Schema; contexts are parsed once, when they are scheduled. Only for a workflow without a schema for its input: the
+   * schema of the workflow is used otherwise.
+   */
   readonly context?: Schema
 }
 
@@ -76,11 +81,15 @@ export function defineDispatch<Input, Result>(
   type: string,
   options: ProcessDispatchOptions<Input, Result>,
 ): DispatchDefinition<Input, Result>
-export function defineDispatch<Schema extends StandardSchemaV1 = StandardSchemaV1>(
+export function defineDispatch<
+  Input,
+  Result,
+  Schema extends StandardSchemaV1<unknown, Input> = StandardSchemaV1<Input, Input>,
+>(
   domain: string,
   type: string,
-  options: WorkflowDispatchOptions<Schema>,
-): DispatchDefinition<StandardSchemaV1.InferInput<Schema>>
+  options: WorkflowDispatchOptions<Input, Result, Schema>,
+): DispatchDefinition<StandardSchemaV1.InferInput<Schema>, Result>
 export function defineDispatch<Schema extends StandardSchemaV1>(
   domain: string,
   type: string,
@@ -91,11 +100,11 @@ export function defineDispatch(
   type: string,
   options:
     | ProcessDispatchOptions<never>
-    | WorkflowDispatchOptions<StandardSchemaV1>
+    | WorkflowDispatchOptions<never, unknown, StandardSchemaV1<unknown, never>>
     | RemoteDispatchOptions<StandardSchemaV1>,
 ): DispatchDefinition {
   const where = `defineDispatch ${shown(domain)}/${shown(type)}`
-  const given = checkOptions(where, options, ['target', 'context', 'version', 'settings', 'callTimeout'])
+  const given = checkDispatchOptions(where, options)
   checkPart(where, 'domain', domain)
   checkPart(where, 'type', type)
   const target = checkTarget(where, given.target)
@@ -107,19 +116,23 @@ export function defineDispatch(
     domain,
     type,
     name: `${domain}/${type}`,
-    version: integerOption(where, 'version', given.version, {
-      min: 1,
-      max: 1_000_000,
-      default: 'process' in target ? target.process.version : 1,
-    }),
+    version: given.version ?? ('process' in target ? target.process.version : 1),
     engine: engineOf(target),
     target,
     contextSchema: schemaOf(where, target, given.context),
-    callTimeoutMs: durationOption(where, 'callTimeout', given.callTimeout, { min: '1ms', max: '1h', default: '30s' }),
+    callTimeoutMs: given.callTimeout,
     deadline: 'process' in target ? definedProcess(target.process)?.deadline : undefined,
     settings: checkSettings(`${where}: settings`, options.settings ?? {}),
   })
 }
+
+const checkDispatchOptions = declareOptions({
+  target: anything,
+  context: anything,
+  version: integer({ min: 1, max: 1_000_000 }),
+  settings: anything,
+  callTimeout: duration({ min: '1ms', max: '1h', default: '30s' }),
+})
 
 /** Ids of executions are made of the name and join it to other parts with `:`. */
 function checkPart(where: string, option: string, value: unknown): void {
@@ -130,5 +143,10 @@ function checkPart(where: string, option: string, value: unknown): void {
 
 function schemaOf(where: string, target: Target, context: unknown): StandardSchemaV1 | undefined {
   if ('process' in target) return definedProcess(target.process)?.stateSchema
+  const own = 'workflow' in target ? inputSchemaOf(target.workflow) : undefined
+  if (own !== undefined && context !== undefined) {
+    throw invalidOption(where, 'context', 'is the input of the workflow, which has a schema for it: leave it out')
+  }
+  if (own !== undefined) return own
   return isOwn(target) && context === undefined ? undefined : checkSchema(where, 'context', context)
 }

@@ -4,6 +4,7 @@ import { operatorCall } from '../kernel/database/operator-call.js'
 import type { BulkResult } from '../kernel/model/bulk.js'
 import type { CancelOptions } from '../kernel/model/handle.js'
 import type { Page } from '../kernel/model/page.js'
+import { liftPause } from '../kernel/pausing/pausing.js'
 import { nothingBegins } from './kill-switch.js'
 import { checkItemFilter, type ItemCountFilter, type ItemListFilter, pageOfItems } from './list-items.js'
 import type { ItemOperations, RescheduleOptions, WhichItems } from './operations.js'
@@ -43,10 +44,10 @@ export interface Dispatch {
   settings(): Promise<readonly DispatchSettingsRecord[]>
   /**
    * The kill switch: nothing more is released, and released processes and workflows that have not begun are held back. When it
-   * returns, nothing that had not begun will begin.
+   * returns, nothing that had not begun will begin. `hf.pauses()` lists it, and `hf.resume({ definition })` lifts it too.
    */
   pause(dispatch: DispatchOf, by: By): Promise<void>
-  /** Switches it on again, and lets a window that has stopped by itself (`tripAfter`) continue. */
+  /** Switches it on again, lifts a pause of the definition, and lets a window that has stopped by itself (`tripAfter`) continue. */
   resume(dispatch: DispatchOf, by: By): Promise<void>
   /** How many items are due when, the rate of their release, and when the last one will be released; also for other settings. */
   plan(dispatch: DispatchOf, options?: PlanOptions): Promise<DispatchPlan>
@@ -105,7 +106,10 @@ export function createDispatch(db: Database, operations: ItemOperations): Dispat
     async resume(dispatch, by) {
       const itemType = itemTypeOf('dispatch.resume', dispatch)
       const actor = checkBy('dispatch.resume', by)
-      await operatorCall(db, `resume ${itemType}`, (tx) => resumeDispatch(tx, itemType, actor))
+      await operatorCall(db, `resume ${itemType}`, async (tx) => {
+        await resumeDispatch(tx, itemType, actor)
+        await liftPause(tx, `definition:${itemType}`, actor)
+      })
     },
     plan: (dispatch, options) => planOf(db, dispatch, options),
     depth: async (dispatch) => countItems(db, itemTypeOf('dispatch.depth', dispatch)),

@@ -2,10 +2,11 @@ import type { By, RecordedAuditEntry } from '../kernel/audit/audit.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import type { CancelOptions, ResultOptions } from '../kernel/model/handle.js'
+import { checkResultOptions } from '../kernel/model/options.js'
 import type { Why } from '../kernel/model/why.js'
 import { notFound } from '../kernel/model/work.js'
 import type { Results } from '../kernel/results/results.js'
-import { checkOptions, durationOption, textOption } from '../kernel/validation/options.js'
+import { textOption } from '../kernel/validation/options.js'
 import type { Executions, ItemOperations, RescheduleOptions, RetryItemOptions } from './operations.js'
 import { type DispatchItemDetails, findItem } from './queries/find-items.js'
 import { readHistory } from './queries/read-history.js'
@@ -52,9 +53,8 @@ export function createItemCalls(db: Database, { codec, results, operations, exec
       return item
     },
     async result(dispatch, key, options) {
-      const given = checkOptions('result', options, ['timeout'])
-      const limitMs = durationOption('result', 'timeout', given.timeout, { default: '30s' })
-      return results.wait(source, resultKey(itemTypeOf('result', dispatch), key), limitMs)
+      const { timeout } = checkResultOptions('result', options)
+      return results.wait(source, resultKey(itemTypeOf('result', dispatch), key), timeout)
     },
     async history(dispatch, key) {
       const itemType = itemTypeOf('history', dispatch)

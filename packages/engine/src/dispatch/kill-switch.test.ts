@@ -91,3 +91,41 @@ test('D-04 a release that was decided before the kill switch and is written afte
   await release()
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ READY: 0, DISPATCHED: 1 })
 })
+
+test('K-18 D-04 the kill switch and a pause of the definition are one: either is listed, and either resume lifts it', async () => {
+  const Settle = defineProcess(itemType(), 'Settle', { state: z.object({}), execute: async () => 'settled' })
+  const Settlement = defineDispatch(itemType(), 'Items', {
+    target: processTarget(Settle),
+    settings: { jitterWindow: 0, dispatchInterval: 0 },
+  })
+  await bus.hf.schedule(Settlement, { key: 'PAY-1', context: {}, startAt: past })
+  const definition = Settlement.name
+  const listed = async () => (await bus.hf.pauses()).filter(({ subject }) => subject === `definition:${definition}`)
+  const isEnabled = async () => (await bus.hf.dispatch.settings(Settlement)).enabled
+  const pauses = [
+    () => bus.hf.dispatch.pause(Settlement, by),
+    () => bus.hf.pause({ definition }, by),
+    async () => {
+      await bus.hf.dispatch.pause(Settlement, by)
+      expect(await bus.hf.pause({ definition }, { actor: 'bob', reason: 'me too' })).toBe(false)
+    },
+  ]
+  for (const pause of pauses) {
+    for (const resume of [() => bus.hf.dispatch.resume(Settlement, by), () => bus.hf.resume({ definition }, by)]) {
+      await pause()
+      expect(await listed()).toHaveLength(1)
+      expect(await isEnabled()).toBe(false)
+      await runDispatchCycle(bus.db, Settlement)
+      expect(await bus.hf.item(Settlement, 'PAY-1').get()).toMatchObject({ status: 'READY' })
+      await resume()
+      expect(await listed()).toEqual([])
+      expect(await isEnabled()).toBe(true)
+    }
+  }
+  await bus.hf.dispatch.pause(Settlement, by)
+  expect(await listed()).toEqual([{ subject: `definition:${definition}`, pausedAt: expect.any(Date), ...by }])
+  expect(await bus.hf.resume({ definition }, by)).toBe(true)
+  expect(await bus.hf.resume({ definition }, by)).toBe(false)
+  await runDispatchCycle(bus.db, Settlement)
+  expect(await bus.hf.item(Settlement, 'PAY-1').get()).toMatchObject({ status: 'DISPATCHED' })
+})

@@ -3,14 +3,14 @@ import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import { lockedByOther, operatorCall, operatorCallForMany } from '../kernel/database/operator-call.js'
 import { HoldfastError } from '../kernel/errors.js'
-import { parseId } from '../kernel/ids/id.js'
 import type { BulkResult } from '../kernel/model/bulk.js'
 import type { CancelOptions } from '../kernel/model/handle.js'
 import { chunksOf } from '../kernel/model/lists.js'
+import { checkCancelOptions, uuid } from '../kernel/model/options.js'
 import type { Why } from '../kernel/model/why.js'
 import { notFound, workOf, wrongStatus } from '../kernel/model/work.js'
+import { anything, boolean, choice, date, declareOptions, timeSpan } from '../kernel/validation/declared.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
-import { booleanOption, checkOptions, choiceOption, dateOption } from '../kernel/validation/options.js'
 import { callTarget } from './cycle/call-target.js'
 import { type DefinedDispatch, definedDispatch } from './define.js'
 import { encodeContext } from './encode-context.js'
@@ -132,8 +132,7 @@ export function createItemOperations(db: Database, codec: Codec, executions: Exe
   return {
     cancelling(dispatch: DispatchOf, by: By, options: CancelOptions = {}): PreparedOperation {
       const where = 'cancel'
-      const given = checkOptions(where, options, ['compensate'])
-      const compensate = booleanOption(where, 'compensate', given.compensate, { default: true })
+      const { compensate } = checkCancelOptions(where, options)
       const { itemType, verb, actor, operate } = prepare({ verb: where, operation: 'CANCEL' }, dispatch, by)
       return {
         itemType,
@@ -151,8 +150,8 @@ export function createItemOperations(db: Database, codec: Codec, executions: Exe
 
     async rescheduling(dispatch: DispatchOf, by: By, change: RescheduleOptions): Promise<PreparedOperation> {
       const where = 'reschedule'
-      const given = checkOptions(where, change, ['startAt', 'context'])
-      const startAt = dateOption(where, 'startAt', given.startAt, { default: undefined })
+      const given = checkReschedule(where, change)
+      const { startAt } = given
       if (startAt === undefined && given.context === undefined) {
         throw invalidOption(where, 'change', 'must have another startAt, another context, or both')
       }
@@ -167,9 +166,7 @@ export function createItemOperations(db: Database, codec: Codec, executions: Exe
 
     retrying(dispatch: DispatchOf, by: By, options: RetryItemOptions = {}): PreparedOperation {
       const where = 'retry'
-      const given = checkOptions(where, options, ['startAt', 'notDone'])
-      const startAt = dateOption(where, 'startAt', given.startAt, { default: undefined })
-      const notDone = booleanOption(where, 'notDone', given.notDone, { default: false })
+      const { startAt, notDone } = checkRetryOptions(where, options)
       const change = { ...(startAt ? { execTime: startAt.getTime() } : {}), ...(notDone ? { notDone } : {}) }
       return plain({ verb: where, operation: 'RETRY' }, dispatch, by, change)
     },
@@ -245,12 +242,14 @@ function checkSelection(which: unknown) {
     const problem = "must be a list of keys, { status, batch, startAt } with at least one of them, or 'all'"
     throw invalidOption(where, 'which', problem)
   }
-  const known = checkOptions(where, given, ['status', 'batch', 'startAt'])
-  const span = checkOptions(`${where}: startAt`, known.startAt, ['from', 'until'])
-  return {
-    status: choiceOption(where, 'status', known.status, ['READY', 'DISPATCHED'] as const, { default: 'READY' }),
-    batchId: known.batch === undefined ? null : parseId(`${where}: batch`, known.batch),
-    from: dateOption(where, 'startAt.from', span.from, { default: undefined }) ?? null,
-    until: dateOption(where, 'startAt.until', span.until, { default: undefined }) ?? null,
-  }
+  const { status, batch = null, startAt } = checkWhich(where, given)
+  return { status, batchId: batch, from: startAt.from ?? null, until: startAt.until ?? null }
 }
+
+const checkReschedule = declareOptions({ startAt: date, context: anything })
+const checkRetryOptions = declareOptions({ startAt: date, notDone: boolean({ default: false }) })
+const checkWhich = declareOptions({
+  status: choice(['READY', 'DISPATCHED'], { default: 'READY' }),
+  batch: uuid,
+  startAt: timeSpan,
+})

@@ -1,7 +1,7 @@
 import type { Database } from '../kernel/database/database.js'
 import { chunksOf, isList } from '../kernel/model/lists.js'
+import { anything, choice, declareOptions, required, text } from '../kernel/validation/declared.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
-import { checkOptions, choiceOption, textOption } from '../kernel/validation/options.js'
 import { FOUND, failureOfEnd } from './cycle/recover.js'
 import { definedDispatch } from './define.js'
 import { type ReportedEnd, type ReportResult, reportEnds } from './queries/report-ends.js'
@@ -36,9 +36,13 @@ export async function reportEnd(
 }
 
 function checkEnd(where: string, end: ExecutionEnd): ReportedEnd {
-  const given = checkOptions(where, end, ['executionId', 'status', 'error'])
-  const execution = textOption(where, 'executionId', given.executionId, { max: 512 })
-  const status = choiceOption(where, 'status', given.status, ENDS)
+  const { executionId: execution, status, error } = checkOptionsOfEnd(where, end)
   if (status === 'COMPLETED') return { execution, found: FOUND.COMPLETED }
-  return { execution, found: FOUND[status], ...failureOfEnd(status, given.error) }
+  return { execution, found: FOUND[status], ...failureOfEnd(status, error) }
 }
+
+const checkOptionsOfEnd = declareOptions({
+  executionId: required(text({ max: 512 })),
+  status: required(choice(ENDS)),
+  error: anything,
+})

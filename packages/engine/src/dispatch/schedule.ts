@@ -8,8 +8,8 @@ import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
 import { chunksOf, isList } from '../kernel/model/lists.js'
 import { workOf } from '../kernel/model/work.js'
+import { anything, boolean, date, declareOptions, required, text } from '../kernel/validation/declared.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
-import { booleanOption, checkOptions, dateOption, textOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { deadlineOf } from '../processes/index.js'
 import { type DefinedDispatch, type DispatchDefinition, definedDispatch } from './define.js'
@@ -147,11 +147,8 @@ export function createScheduling(db: Database, { codec, logger, metrics, items: 
     const encoded: EncodedItem[] = []
     for (const [place, item] of items.entries()) {
       const where = items.length === 1 ? `schedule ${type}` : `schedule ${type}: items[${place}]`
-      const given = checkOptions(where, item, ['key', 'context', 'startAt', 'initWorkflowId'])
-      const key = checkItemKey(where, given.key)
-      const init = textOption(where, 'initWorkflowId', given.initWorkflowId, { max: 512, default: undefined })
-      const row = await encodeRow(definition, { key, init, given, where }, codec)
-      encoded.push({ type, version, replace, key, row })
+      const given = checkItem(where, item)
+      encoded.push({ type, version, replace, key: given.key, row: await encodeRow(definition, given, where, codec) })
     }
     return encoded
   }
@@ -162,8 +159,7 @@ export function createScheduling(db: Database, { codec, logger, metrics, items: 
     options: ScheduleOptions,
   ): Promise<readonly Accepted[]> {
     const where = `schedule ${dispatch.name}`
-    const checked = checkOptions(where, options, ['transaction', 'replace'])
-    const replace = booleanOption(where, 'replace', checked.replace, { default: false })
+    const { replace } = checkScheduleOptions(where, options)
     const encoded = await encodeAll(dispatch, items, replace)
     await known(dispatch)
     const found = await attempt(dispatch, encoded, options.transaction)
@@ -191,23 +187,25 @@ export function createScheduling(db: Database, { codec, logger, metrics, items: 
   }
 }
 
+const checkScheduleOptions = declareOptions({ transaction: anything, replace: boolean({ default: false }) })
+const checkItem = declareOptions({
+  key: (where, _name, value) => checkItemKey(where, value),
+  context: anything,
+  startAt: required(date),
+  initWorkflowId: text({ max: 512 }),
+})
+
 async function encodeRow(
   definition: DefinedDispatch,
-  item: {
-    readonly key: string
-    readonly init: string | undefined
-    readonly given: { readonly context?: unknown; readonly startAt?: unknown }
-    readonly where: string
-  },
+  { key, context, startAt, initWorkflowId: init }: ReturnType<typeof checkItem>,
+  where: string,
   codec: Codec,
 ): Promise<string> {
-  const { key, init, given, where } = item
-  const startAt = dateOption(where, 'startAt', given.startAt)
   const year = startAt.getUTCFullYear()
   if (year < 1 || year > LATEST_YEAR) {
     throw invalidOption(where, 'startAt', `must lie in the years 1 to ${LATEST_YEAR}, not ${year}`)
   }
-  const parsed = await parseWith(definition.contextSchema, given.context, where)
+  const parsed = await parseWith(definition.contextSchema, context, where)
   const { json, notes } = codec.encode(parsed, { at: 'context' })
   const deadline = deadlineOf(where, definition.deadline?.(parsed))
   const details = Object.keys(deadline).length === 0 ? null : deadline

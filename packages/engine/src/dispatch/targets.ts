@@ -58,7 +58,7 @@ export interface ExecutionTarget<Context = unknown> {
 export type Engine = 'PROCESS' | 'WORKFLOW' | 'REMOTE'
 
 /** Our own engines: their executions are rows beside the items. */
-export type OwnTarget = ProcessTarget<never> | WorkflowTarget
+export type OwnTarget = ProcessTarget<never> | WorkflowTarget<never>
 
 export type Target = OwnTarget | ExecutionTarget<never>
 
@@ -69,7 +69,7 @@ export const engineOf = (target: Target): Engine => (isOwn(target) ? target.kind
 export function checkTarget(where: string, target: unknown): Target {
   if (typeof target === 'object' && target !== null) {
     if ('process' in target && 'kind' in target) return target as ProcessTarget<never>
-    if ('workflow' in target && 'kind' in target) return target as WorkflowTarget
+    if ('workflow' in target && 'kind' in target) return target as WorkflowTarget<never>
     const { start, describe: describes, name } = target as Partial<ExecutionTarget>
     if (typeof start === 'function' && typeof describes === 'function' && typeof name === 'string') {
       return target as ExecutionTarget<never>

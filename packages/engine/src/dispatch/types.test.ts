@@ -2,9 +2,11 @@ import type { Holdfast } from 'holdfast'
 import { expectTypeOf, test } from 'vitest'
 import { z } from 'zod'
 import { defineProcess } from '../processes/index.js'
+import { defineWorkflow, ofType } from '../workflows/index.js'
 import { type DispatchDefinition, defineDispatch } from './define.js'
 import type { Scheduled } from './schedule.js'
 import { processTarget } from './targets/process.js'
+import { workflowTarget } from './targets/workflow.js'
 import type { ExecutionTarget } from './targets.js'
 
 const Pay = defineProcess('types', 'Pay', {
@@ -23,6 +25,22 @@ test('D-01 the context of an item has the type of the process’s initial state'
   expectTypeOf(Own).toEqualTypeOf<
     DispatchDefinition<{ cents: number; note?: string | undefined }, { reference: string }>
   >()
+})
+
+test('U-09 D-01 the context and the result of a workflow target are those of the workflow', () => {
+  const Input = z.object({ cents: z.number(), note: z.string().default('') })
+  const Typed = defineWorkflow('types', 'typed', { input: Input })
+    .step('pay', 'Pay', { output: ofType<{ reference: string }>() })
+    .build()
+  expectTypeOf(defineDispatch('types', 'Typed', { target: workflowTarget(Typed) })).toEqualTypeOf<
+    DispatchDefinition<{ cents: number; note?: string | undefined }, { reference: string }>
+  >()
+  const Untyped = defineWorkflow('types', 'untyped').step('pay', 'Pay').build()
+  expectTypeOf(defineDispatch('types', 'Untyped', { target: workflowTarget(Untyped) })).toEqualTypeOf<
+    DispatchDefinition<unknown>
+  >()
+  const Parsed = defineDispatch('types', 'Parsed', { target: workflowTarget(Untyped), context: Input })
+  expectTypeOf(Parsed).toEqualTypeOf<DispatchDefinition<{ cents: number; note?: string | undefined }>>()
 })
 
 test('D-05 a remote target gets the context as the schema parsed it', () => {

@@ -167,6 +167,9 @@ test('U-04 why: dispatched, and what its process does: waits for a worker, begin
   const stuck = bus.hf.item(failing.Settlement, 'PAY-1')
   await waitFor('it needs a person', async () => (await stuck.why()).reason === 'needsPerson')
   expect((await stuck.why()).text).toContain('no such account')
+  expect((await stuck.why()).text).toMatch(
+    /That is done on the process .*\/Settle [-0-9a-f]{36}, by its handle or with hf\.trouble/,
+  )
   broken = false
   await bus.hf.trouble.retry({ type: 'Settle', domain: failing.Settle.domain }, by)
   await stuck.result()

@@ -1,5 +1,6 @@
 import type { Why } from '../kernel/model/why.js'
 import { missingWorker } from '../kernel/results/presence.js'
+import type { OwnExecution } from './queries/operate-items.js'
 import type { Act, ItemStanding } from './queries/read-standing.js'
 
 /**
@@ -58,7 +59,14 @@ function whyDispatched(standing: ItemStanding, execution: Why | undefined): Why 
   }
   // It may have ended between the two reads: then the item ends with it.
   if (execution === undefined) return { reason: 'running', text: `${since}.` }
-  return { ...execution, text: `${since}. ${execution.text}` }
+  const help = execution.reason === 'needsPerson' ? ` ${actOn(standing.execution)}` : ''
+  return { ...execution, text: `${since}. ${execution.text}${help}` }
+}
+
+/** Of a dispatched item only `cancel` works; what else its execution needs is done there. */
+function actOn({ model, type, id }: OwnExecution): string {
+  const what = model === 'processes' ? 'process' : 'workflow'
+  return `That is done on the ${what} ${type} ${id}, by its handle or with hf.trouble, and not on the item, which ends with it.`
 }
 
 function whyReady(standing: ItemStanding): Why {

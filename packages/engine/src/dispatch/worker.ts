@@ -59,7 +59,7 @@ export function dispatchWork(
     try {
       for (const definition of noted) await noteDispatch(db, definition)
     } catch (error) {
-      logger.warn({ err: error }, 'could not note the item types of this worker')
+      logger.warn({ err: error }, 'could not record the item types of this worker')
     }
   }
 

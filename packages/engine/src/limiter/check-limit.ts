@@ -1,5 +1,6 @@
+import { declareOptions, integer, number, required, text } from '../kernel/validation/declared.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
-import { checkOptions, integerOption, numberOption, textOption } from '../kernel/validation/options.js'
+import { textOption } from '../kernel/validation/options.js'
 
 /** What a rate limit allows. */
 export interface RateLimitOptions {
@@ -30,13 +31,15 @@ export function checkLimitKey(where: string, key: unknown): string {
 }
 
 export function checkLimit(where: string, options: unknown): CheckedLimit {
-  const given = checkOptions(where, options ?? {}, ['ticketsPerSecond', 'burst', 'description'])
-  const range = { min: SLOWEST, max: FASTEST }
-  const ticketsPerSecond = numberOption(where, 'ticketsPerSecond', given.ticketsPerSecond, range)
-  const burst = integerOption(where, 'burst', given.burst, { min: 1, max: LARGEST_BURST, default: undefined })
+  const { ticketsPerSecond, burst, description = null } = checkOptionsOfLimit(where, options ?? {})
   if (burst !== undefined && burst / ticketsPerSecond > LONGEST_FILL_SECONDS) {
     throw invalidOption(where, 'burst', 'is so large that it takes more than 30 years to fill at this rate')
   }
-  const description = textOption(where, 'description', given.description, { max: 2_000, default: undefined })
-  return { ticketsPerSecond, burst: burst ?? null, description: description ?? null }
+  return { ticketsPerSecond, burst: burst ?? null, description }
 }
+
+const checkOptionsOfLimit = declareOptions({
+  ticketsPerSecond: required(number({ min: SLOWEST, max: FASTEST })),
+  burst: integer({ min: 1, max: LARGEST_BURST }),
+  description: text({ max: 2_000 }),
+})

@@ -1,7 +1,8 @@
 import type { Database } from '../kernel/database/database.js'
 import { isId } from '../kernel/ids/id.js'
+import { checkResultOptions } from '../kernel/model/options.js'
 import type { Results } from '../kernel/results/results.js'
-import { checkOptions, durationOption, integerOption } from '../kernel/validation/options.js'
+import { declareOptions, integer } from '../kernel/validation/declared.js'
 import type { ProcessEngine } from './engine.js'
 import type { ProcessCalls } from './handle.js'
 import type { ProcessOperations } from './operations.js'
@@ -39,14 +40,11 @@ export function createProcessCalls(
     get: (process, idOrKey) => find('get', process, idOrKey),
     async result(process, idOrKey, options = {}) {
       const name = nameOf('result', process)
-      const { timeout } = checkOptions(`result ${name}`, options, ['timeout'])
-      const limit = durationOption(`result ${name}`, 'timeout', timeout, { default: '30s' })
-      return results.wait(ends, resultKey(name, checkReference(`result ${name}`, idOrKey)), limit)
+      const { timeout } = checkResultOptions(`result ${name}`, options)
+      return results.wait(ends, resultKey(name, checkReference(`result ${name}`, idOrKey)), timeout)
     },
     async history(process, idOrKey, options = {}) {
-      const where = `history ${nameOf('history', process)}`
-      const given = checkOptions(where, options, ['limit'])
-      const limit = integerOption(where, 'limit', given.limit, { min: 0, max: 1_000_000, default: 1_000 })
+      const { limit } = checkHistoryOptions(`history ${nameOf('history', process)}`, options)
       const { id, createdAt } = await find('history', process, idOrKey)
       return timelineOf(createdAt, await findTimeline(db, id, limit), codec)
     },
@@ -62,3 +60,5 @@ export function createProcessCalls(
     complete,
   }
 }
+
+const checkHistoryOptions = declareOptions({ limit: integer({ min: 0, max: 1_000_000, default: 1_000 }) })

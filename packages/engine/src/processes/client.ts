@@ -6,11 +6,9 @@ import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Queryable } from '../kernel/database/executor.js'
 import { GIVE_UP_AFTER } from '../kernel/database/retrying.js'
-import { HoldfastError } from '../kernel/errors.js'
 import type { StartedOne } from '../kernel/model/handle.js'
 import type { Runtime } from '../kernel/model/runtime.js'
 import { presenceIn } from '../kernel/results/presence.js'
-import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { booleanOption, checkOptions } from '../kernel/validation/options.js'
 import type { ResponseSchemas } from './context.js'
 import type { ProcessDefinition } from './define.js'
@@ -19,8 +17,8 @@ import { type ProcessCalls, StartedProcess } from './handle.js'
 import type { StarterExecutions } from './immediate.js'
 import { type EncodedStart, flushStartsStatement, type StartAnswer, startProcesses } from './queries/start-processes.js'
 import { checkDefinition } from './reference.js'
-import { notFound, ofOtherType, processOf } from './refused.js'
-import { hasEnded, type ProcessStatus } from './states.js'
+import { checkAnswer, DETAILS, type ProcessToStart, type StartManyOptions, startAll } from './start-many.js'
+import { hasEnded } from './states.js'
 
 export interface StartOptions extends StartDetails {
   /**
@@ -30,10 +28,6 @@ export interface StartOptions extends StartDetails {
   readonly immediate?: boolean
   /** Your own transaction: the process is created in it, and a worker starts it after the commit. */
   readonly transaction?: Queryable
-}
-
-export interface ProcessToStart<Input> extends StartDetails {
-  readonly input: Input
 }
 
 export interface ProcessClient {
@@ -47,13 +41,10 @@ export interface ProcessClient {
   startMany<Input, Responses extends ResponseSchemas, Result>(
     definition: ProcessDefinition<Input, Responses, Result>,
     processes: readonly ProcessToStart<NoInfer<Input>>[],
-    options?: { readonly transaction?: Queryable; readonly batch?: string },
+    options?: StartManyOptions,
   ): Promise<StartedOne[]>
   close(): Promise<void>
 }
-
-const CHUNK = 1_000
-const DETAILS = ['id', 'key', 'startAt', 'delay', 'deadline', 'attributes', 'batch'] as const
 
 interface Parts extends Pick<Runtime, 'codec' | 'logger' | 'metrics' | 'missing'> {
   readonly immediate: StarterExecutions
@@ -99,67 +90,14 @@ export function createProcessClient(
       if (!hasEnded(reached)) made(process)
       return new StartedProcess(calls, process, id, created)
     },
-    async startMany(definition, processes, options = {}) {
+    async startMany(definition, processes, options) {
       const process = checkDefinition('startMany', definition)
-      const given = checkOptions('startMany', options, ['transaction', 'batch'])
-      if (!Array.isArray(processes) || processes.length === 0) {
-        throw invalidOption('startMany', 'processes', 'must hold at least one process')
-      }
-      const encoded: EncodedStart[] = []
-      for (const [place, one] of processes.entries()) {
-        const where = `startMany ${definition.name}: processes[${place}]`
-        checkOptions(where, one ?? null, ['input', ...DETAILS])
-        const shared = given.batch === undefined ? {} : { batch: options.batch as string }
-        encoded.push(await encodeStart(process, one.input, { ...one, ...shared }, { codec, where }))
-      }
-      refuseRepeated(encoded)
-      const started: StartedOne[] = []
-      const startAll = async (executor: Parameters<typeof startProcesses>[0]) => {
-        started.length = 0
-        for (let from = 0; from < encoded.length; from += CHUNK) {
-          const chunk = encoded.slice(from, from + CHUNK)
-          const answers = await startProcesses(executor, chunk)
-          for (const [place, one] of chunk.entries()) {
-            const batch = options.batch ?? processes[from + place]?.batch
-            const { id, created } = checkAnswer(answers[place], one, process, batch)
-            started.push({ id, created })
-          }
-        }
-      }
-      await (options.transaction === undefined
-        ? db.transaction(startAll, { retry: true })
-        : startAll(db.inside(options.transaction)))
+      const encode = (input: unknown, details: StartDetails, where: string) =>
+        encodeStart(process, input, details, { codec, where })
+      const started = await startAll(db, definition, processes, options, { encode })
       made(process)
       return started
     },
     close: () => starts.close(GIVE_UP_AFTER),
-  }
-}
-
-export function checkAnswer(
-  answer: StartAnswer | undefined,
-  { id }: EncodedStart,
-  { name }: Pick<ProcessDefinition, 'name'>,
-  batchId: string | undefined,
-): StartedOne & { readonly status: ProcessStatus } {
-  if (!answer) throw notFound(name, id)
-  if (answer.status === 'batch closed') {
-    throw new HoldfastError('HF_BATCH_CLOSED', { ...processOf(name, id), batchId: batchId ?? '' })
-  }
-  if (answer.status === 'other type') {
-    throw ofOtherType(name, id, 'another definition')
-  }
-  return { id: answer.id, status: answer.status, created: answer.created }
-}
-
-function refuseRepeated(encoded: readonly EncodedStart[]): void {
-  const seen = new Set<string>()
-  for (const { id, key } of encoded) {
-    for (const name of key === undefined ? [id] : [id, key]) {
-      if (!seen.has(name)) seen.add(name)
-      else {
-        throw invalidOption('startMany', 'processes', `names ${name} twice`)
-      }
-    }
   }
 }

@@ -6,20 +6,22 @@ import type { Duration } from '../kernel/duration/duration.js'
 import type { ClassifyOptions } from '../kernel/failure/classify.js'
 import { checkName } from '../kernel/ids/name.js'
 import { createDefined, type Defined } from '../kernel/model/defined.js'
+import {
+  anything,
+  boolean,
+  callback,
+  choice,
+  declareOptions,
+  duration,
+  integer,
+  required,
+  schema,
+} from '../kernel/validation/declared.js'
 import { describe, shown } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
-import {
-  booleanOption,
-  checkOptions,
-  choiceOption,
-  durationOption,
-  functionOption,
-  integerOption,
-  textOption,
-} from '../kernel/validation/options.js'
-import { checkSchema } from '../kernel/validation/schema.js'
+import { textOption } from '../kernel/validation/options.js'
 import type { ProcessContext, ResponseSchemas } from './context.js'
-import type { DeadlineAction } from './states.js'
+import { type DeadlineAction, deadlineActions } from './states.js'
 
 type Classify = NonNullable<ClassifyOptions['classify']>
 
@@ -125,23 +127,27 @@ export function withExecute(
   return defined && processes.publish({ ...defined, execute: change(defined.execute) })
 }
 
-const KNOWN_OPTIONS = [
-  'state',
-  'version',
-  'responses',
-  'execute',
-  'classifyError',
-  'waitTimeout',
-  'deadlineAction',
-  'deadline',
-  'concurrency',
-  'immediate',
-  'mismatchGrace',
-  'hookTimeout',
-  'onCompleted',
-  'onFailed',
-  'onCancelled',
-] as const
+const checkProcessOptions = declareOptions({
+  state: required(schema),
+  version: integer({ min: 1, max: 1_000, default: 1 }),
+  responses: anything,
+  execute: required(callback<DefinedProcess['execute']>()),
+  classifyError: callback<Classify>(),
+  waitTimeout: duration({ min: '1ms', default: '1h' }),
+  deadlineAction: choice(deadlineActions, { default: 'tsq' }),
+  deadline: callback<NonNullable<DefinedProcess['deadline']>>(),
+  concurrency: integer({ min: 1, max: 100_000 }),
+  immediate: boolean({ default: true }),
+  mismatchGrace: duration({ default: '1m' }),
+  hookTimeout: duration({ min: '1ms', max: '1d', default: '30s' }),
+  onCompleted: callback<Hook<unknown>>(),
+  onFailed: callback<Hook<unknown>>(),
+  onCancelled: callback<Hook<unknown>>(),
+})
+const checkResponse = declareOptions({
+  data: required(schema),
+  apply: callback<NonNullable<ResponseDefinition['apply']>>(),
+})
 
 const nameShape = /^[A-Za-z0-9_-]+$/
 
@@ -169,60 +175,32 @@ export function defineProcess<
   options: ProcessOptions<StateSchema, Responses, Result>,
 ): ProcessDefinition<StandardSchemaV1.InferInput<StateSchema>, Responses, Result> {
   const where = `defineProcess ${shown(domain)}/${shown(type)}`
-  const given = checkOptions(where, options, KNOWN_OPTIONS)
+  const { state, responses, waitTimeout, mismatchGrace, hookTimeout, onCompleted, onFailed, onCancelled, ...given } =
+    checkProcessOptions(where, options)
   checkPlainName(where, 'domain', domain)
   checkPlainName(where, 'type', type)
-  functionOption(where, 'execute', given.execute)
-  for (const name of ['classifyError', 'deadline', 'onCompleted', 'onFailed', 'onCancelled'] as const) {
-    functionOption(where, name, given[name], { default: undefined })
-  }
-  // Inside, the engine passes to user code what user code itself made; the types above hold it together.
-  const inner = options as unknown as ErasedOptions
   return processes.publish({
     kind: 'process',
     domain,
     type,
     name: `${domain}/${type}`,
-    version: integerOption(where, 'version', given.version, { min: 1, max: 1_000, default: 1 }),
-    stateSchema: checkSchema(where, 'state', options.state),
-    responses: responsesOf(where, inner.responses ?? {}),
-    execute: inner.execute,
-    classifyError: options.classifyError,
-    waitTimeoutMs: durationOption(where, 'waitTimeout', given.waitTimeout, { min: '1ms', default: '1h' }),
-    deadlineAction: choiceOption(where, 'deadlineAction', given.deadlineAction, ['tsq', 'compensate', 'fail'], {
-      default: 'tsq',
-    }),
-    deadline: inner.deadline,
-    concurrency: integerOption(where, 'concurrency', given.concurrency, { min: 1, max: 100_000, default: undefined }),
-    immediate: booleanOption(where, 'immediate', given.immediate, { default: true }),
-    mismatchGraceMs: durationOption(where, 'mismatchGrace', given.mismatchGrace, { default: '1m' }),
-    hookTimeoutMs: durationOption(where, 'hookTimeout', given.hookTimeout, { min: '1ms', max: '1d', default: '30s' }),
-    hooks: { completed: inner.onCompleted, failed: inner.onFailed, cancelled: inner.onCancelled },
+    ...given,
+    stateSchema: state,
+    responses: responsesOf(where, (responses ?? {}) as object),
+    waitTimeoutMs: waitTimeout,
+    mismatchGraceMs: mismatchGrace,
+    hookTimeoutMs: hookTimeout,
+    hooks: { completed: onCompleted, failed: onFailed, cancelled: onCancelled },
   })
 }
 
-interface ErasedOptions {
-  readonly responses?: Readonly<Record<string, unknown>>
-  readonly execute: (ctx: ProcessContext, state: unknown) => Promise<unknown>
-  readonly deadline: ((state: unknown) => Date | Duration | undefined) | undefined
-  readonly onCompleted: Hook<unknown> | undefined
-  readonly onFailed: Hook<unknown> | undefined
-  readonly onCancelled: Hook<unknown> | undefined
-}
-
-function responsesOf(
-  where: string,
-  responses: Readonly<Record<string, unknown>>,
-): ReadonlyMap<string, ResponseDefinition> {
+function responsesOf(where: string, responses: object): ReadonlyMap<string, ResponseDefinition> {
   const known = new Map<string, ResponseDefinition>()
   for (const [name, response] of Object.entries(responses)) {
     if (name.startsWith('@'))
       throw invalidOption(where, 'responses', `has \`${name}\`: names that begin with @ are our own`)
     checkName(where, 'responses', name)
-    const at = `${where}: responses.${name}`
-    const given = checkOptions(at, response, ['data', 'apply'])
-    const apply = functionOption<ResponseDefinition['apply']>(at, 'apply', given.apply, { default: undefined })
-    known.set(name, { data: checkSchema(at, 'data', given.data), apply })
+    known.set(name, checkResponse(`${where}: responses.${name}`, response))
   }
   return known
 }

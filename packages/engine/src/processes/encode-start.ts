@@ -14,6 +14,8 @@ import { unstorableIn } from '../kernel/validation/storable-text.js'
 import type { DefinedProcess } from './define.js'
 import type { EncodedStart } from './queries/start-processes.js'
 
+type Attributes = Readonly<Record<string, string | number | boolean>>
+
 /** The options of every way to start a process. */
 export interface StartDetails {
   readonly id?: string
@@ -26,7 +28,7 @@ export interface StartDetails {
   /** When it must have ended: a moment, or a time from its start. Default: that of the definition. */
   readonly deadline?: Date | Duration
   /** What to find it by: a flat object of texts, numbers and booleans. */
-  readonly attributes?: Readonly<Record<string, string | number | boolean>>
+  readonly attributes?: Attributes
   /** The id of an open batch that it belongs to. */
   readonly batch?: string
 }
@@ -61,7 +63,7 @@ export async function encodeDetails(
     key,
     token: newId(),
     batch_id: details.batch === undefined ? undefined : parseId(`${where}: batch`, details.batch),
-    attributes: checkAttributes(where, details.attributes),
+    attributes: checkAttributes(where, 'attributes', details.attributes),
     notes: state.notes,
     ...deadlineOf(where, details.deadline ?? definition.deadline?.(parsed)),
   }
@@ -93,11 +95,12 @@ export function deadlineOf(where: string, deadline: unknown): { deadline_ms?: nu
   return { deadline_in_ms: parseDuration(deadline, `${where}: option \`deadline\``) }
 }
 
-export function checkAttributes(where: string, attributes: unknown): object | undefined {
+export function checkAttributes(where: string, name: string, attributes: unknown): Attributes | undefined {
   if (attributes === undefined) return undefined
   const problem = flatProblem(attributes)
-  if (problem === undefined && typeof attributes === 'object' && attributes !== null) return attributes
-  throw invalidOption(where, 'attributes', problem ?? 'must be an object')
+  if (problem !== undefined) throw invalidOption(where, name, problem)
+  // What is flat has texts, numbers and booleans only.
+  return attributes as Attributes
 }
 
 function flatProblem(attributes: unknown): string | undefined {

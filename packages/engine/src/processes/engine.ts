@@ -1,5 +1,5 @@
 import type { CommandClient, Outgoing } from '../commands/index.js'
-import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
+import { createBatcher } from '../kernel/batching/batcher.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Runtime } from '../kernel/model/runtime.js'
@@ -22,6 +22,7 @@ export interface ProcessEngine {
   readonly settings: SettingsCache
   readonly live: LiveExecutions
   readonly respond: Respond
+  readonly writes: ExecutionParts['writes']
   partsFor(
     definition: DefinedProcess,
     by?: { readonly inStarter: boolean; readonly stop: AbortSignal },
@@ -44,7 +45,7 @@ export function createProcessEngine(
   const registries = createProcessRegistries()
   const settings = createSettings(db)
   const live = createLiveExecutions(db, { pollMs: LOOK_EVERY, logger })
-  const writes: Batcher<ProcessWrite, Incoming | undefined> = createBatcher<ProcessWrite, Incoming | undefined>({
+  const writes = createBatcher<ProcessWrite, Incoming | undefined>({
     name: 'processes.write',
     key: ({ id }) => id,
     async flush(batch) {
@@ -57,6 +58,7 @@ export function createProcessEngine(
   })
   const respond = createRespond(db, { codec, registry: registries.processes, logger, metrics })
   const remotes = createRemotes(db, { commands, outgoing, codec })
+  const shared = { db, codec, writes, limiter, remotes, abortGraceMs, inquireForMs, logger, reports }
   return {
     codec,
     registry: registries.processes,
@@ -65,9 +67,9 @@ export function createProcessEngine(
     settings,
     live,
     respond,
+    writes,
     async partsFor(definition, by) {
       const own = await settings.of(definition.name)
-      const shared = { db, codec, writes, limiter, remotes, abortGraceMs, inquireForMs, logger, reports }
       const stopSignal = by?.stop
       const stopping = () => stopSignal?.aborted === true
       return { ...shared, definition, settings: own, inStarter: by?.inStarter ?? true, stopping, stopSignal }

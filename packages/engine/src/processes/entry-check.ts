@@ -5,9 +5,14 @@ import { deadlineOf } from './encode-start.js'
 import { executionClock } from './execution/clock.js'
 import { toRecorded } from './execution/decisions.js'
 import type { ExecutionParts } from './execution/parts.js'
+import type { DefinedManager } from './managers/define.js'
 import type { ClaimedProcess } from './queries/claim-processes.js'
 import { storeCheckedState } from './queries/store-checked-state.js'
 import type { Suspension } from './queries/write-processes.js'
+
+type EntryParts = Pick<ExecutionParts, 'db' | 'codec' | 'writes'> & {
+  readonly definition: Pick<ExecutionParts['definition'] | DefinedManager, 'name' | 'stateSchema' | 'deadline'>
+}
 
 /**
  * A process that was started through SQL has a state that is not checked yet. It is parsed here, once, and kept
@@ -16,7 +21,7 @@ import type { Suspension } from './queries/write-processes.js'
  */
 export async function checkEntry(
   item: ClaimedProcess,
-  parts: ExecutionParts,
+  parts: EntryParts,
 ): Promise<{ readonly item: ClaimedProcess } | { readonly suspension: Suspension }> {
   if (item.stateChecked) return { item }
   const { db, codec, definition } = parts

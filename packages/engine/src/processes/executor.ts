@@ -371,6 +371,6 @@ async function callHook(
       hook(execution.state.data.shown, { id, key, ...end }),
     )
   } catch (error) {
-    execution.parts.logger.error({ err: error, id, hook: which }, 'a hook failed; the process has ended all the same')
+    execution.parts.logger.error({ err: error, id, hook: which }, 'a hook failed; the process has ended anyway')
   }
 }

@@ -105,7 +105,7 @@ export function createStarterExecutions(db: Database, options: Options): Starter
       // Stopped in order: not a crash, and what their calls did is unknown.
       if (held.length > 0) {
         await source.losses?.interrupted(held).catch((error: unknown) => {
-          logger.warn({ err: error, items: held.length }, 'could not write down that executions were interrupted')
+          logger.warn({ err: error, items: held.length }, 'could not record that executions were interrupted')
         })
       }
     },

@@ -1,4 +1,4 @@
-export type { ProcessClient, ProcessToStart, StartOptions } from './client.js'
+export type { ProcessClient, StartOptions } from './client.js'
 export type { CompleteOptions, CompleteStepOptions } from './completing.js'
 export type {
   ChildOptions,
@@ -37,6 +37,7 @@ export type { ProcessOf } from './reference.js'
 export type { RespondOptions } from './respond.js'
 export type { Correction, RetryOptions } from './retry-options.js'
 export type { ProcessSettingsInput, ProcessSettingsRecord } from './settings.js'
+export type { ProcessToStart, StartManyOptions } from './start-many.js'
 export type { DeadlineAction, ProcessStatus } from './states.js'
 export { StepFailed } from './step-failed.js'
 export type { TimelineEntry, TimelineEvent, TimelineType } from './timeline.js'

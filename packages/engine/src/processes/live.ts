@@ -17,7 +17,7 @@ export function createLiveExecutions(
 ): LiveExecutions {
   return createWatch<Execution>({
     everyMs: pollMs,
-    what: 'for news of running processes',
+    what: 'what has come for running processes',
     logger,
     async ask(executions, isWatched) {
       const news = await findNews(

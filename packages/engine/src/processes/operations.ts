@@ -9,9 +9,10 @@ import { operatorCall } from '../kernel/database/operator-call.js'
 import { splitName } from '../kernel/ids/name.js'
 import type { Logger } from '../kernel/logger.js'
 import type { CancelOptions } from '../kernel/model/handle.js'
+import { checkCancelOptions } from '../kernel/model/options.js'
 import type { Reports } from '../kernel/reports/reports.js'
+import { anything, boolean, declareOptions, text } from '../kernel/validation/declared.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
-import { booleanOption, checkOptions, textOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { type CompleteOptions, type CompleteStepOptions, complete } from './completing.js'
 import type { DefinedProcess } from './define.js'
@@ -29,6 +30,16 @@ import type { ProcessVerb } from './states.js'
  * refused in states where it makes no sense. A process is named by its id or key.
  */
 export type ProcessOperations = Pick<ProcessCalls, 'retry' | 'resume' | 'cancel' | 'complete'>
+
+const step = text({ max: 220 })
+const checkRetryOptions = declareOptions({
+  response: anything,
+  deadline: anything,
+  notDone: boolean({ default: false }),
+  step,
+})
+const checkCompleteOptions = declareOptions({ state: anything, step })
+const checkCorrection = declareOptions({ name: anything, data: anything })
 
 interface Parts {
   readonly codec: Codec
@@ -49,9 +60,7 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
   async function retrying(process: ProcessOf<never>, by: By, options: AnyRetry = {}): Promise<Prepared> {
     const name = nameOf('retry', process)
     const where = `retry ${name}`
-    const given = checkOptions(where, options, ['response', 'deadline', 'notDone', 'step'])
-    const notDone = booleanOption(where, 'notDone', given.notDone, { default: false })
-    const step = textOption(where, 'step', given.step, { max: 220, default: undefined })
+    const { notDone, step } = checkRetryOptions(where, options)
     if (step !== undefined && !notDone)
       throw invalidOption(where, 'step', 'is only for `notDone: true`: otherwise everything that failed is tried again')
     if (step !== undefined && options.response !== undefined)
@@ -68,7 +77,7 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
     correction: { readonly name: string; readonly data: unknown },
   ) {
     const { name, data } = correction
-    checkOptions(`${where}: response`, correction, ['name', 'data'])
+    checkCorrection(`${where}: response`, correction)
     const known = code?.responses.get(name)
     if (!known) throw unknownResponse(where.slice('retry '.length), name)
     const { json, notes } = codec.encode(await parseWith(known.data, data, `${where}: ${name}`), { at: name })
@@ -77,8 +86,7 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
 
   async function cancelling(process: ProcessOf<never>, by: By, options: CancelOptions = {}): Promise<Prepared> {
     const name = nameOf('cancel', process)
-    const given = checkOptions(`cancel ${name}`, options, ['compensate'])
-    const compensate = booleanOption(`cancel ${name}`, 'compensate', given.compensate, { default: true })
+    const { compensate } = checkCancelOptions(`cancel ${name}`, options)
     return operating('cancel', name, by, { mode: compensate ? 'COMPENSATE' : 'PLAIN' })
   }
 
@@ -91,10 +99,9 @@ export function createProcessOperations(db: Database, { codec, registry, logger,
   ): Promise<Prepared> {
     const name = nameOf('complete', process)
     const where = `complete ${name}`
-    const given = checkOptions(where, options, ['state', 'step'])
-    const step = textOption(where, 'step', given.step, { max: 220, default: undefined })
-    if (step === undefined) return ending(process, name, by, result, given.state)
-    if (given.state !== undefined) {
+    const { step, state } = checkCompleteOptions(where, options)
+    if (step === undefined) return ending(process, name, by, result, state)
+    if (state !== undefined) {
       throw invalidOption(where, 'state', 'is only for a process that ends, not for one of its steps')
     }
     const done = { step, outcome: 'done' }

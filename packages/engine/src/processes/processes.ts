@@ -1,22 +1,17 @@
 import type { By } from '../kernel/audit/audit.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Duration } from '../kernel/duration/duration.js'
-import { parseId } from '../kernel/ids/id.js'
+import { HoldfastError } from '../kernel/errors.js'
 import { splitName } from '../kernel/ids/name.js'
-import { type Page, readCursor, toPage } from '../kernel/model/page.js'
+import { listFilter, page, uuid } from '../kernel/model/options.js'
+import { type Page, toPage } from '../kernel/model/page.js'
+import { definitionOf } from '../kernel/model/work.js'
 import { knownDefinitions } from '../kernel/results/presence.js'
-import {
-  checkOptions,
-  choiceOption,
-  dateOption,
-  durationOption,
-  integerOption,
-  textOption,
-} from '../kernel/validation/options.js'
+import { choice, declareOptions, duration, text } from '../kernel/validation/declared.js'
 import { checkAttributes } from './encode-start.js'
 import type { ProcessEngine } from './engine.js'
 import { countProcesses, findProcesses, type ProcessFilter, type ProcessRecord } from './queries/find-processes.js'
-import { nameOf, type ProcessOf } from './reference.js'
+import { codeOf, nameOf, type ProcessOf } from './reference.js'
 import { configure, listSettings, type ProcessSettingsInput, type ProcessSettingsRecord } from './settings.js'
 import { processStatuses } from './states.js'
 
@@ -63,14 +58,21 @@ export interface Processes {
 
 export function createProcesses(db: Database, engine: ProcessEngine): Processes {
   const { codec, settings } = engine
+  /** Settings of a name that no program has ever used would be stored, and never be read. */
+  async function checkKnown(name: string, process: ProcessOf<never>): Promise<void> {
+    if (codeOf(process, engine.registry) || 'kind' in process) return
+    const [row] = await db.run<{ known: boolean }>(knownStatement, [name])
+    if (!row?.known) throw new HoldfastError('HF_UNKNOWN_DEFINITION', definitionOf('processes', name))
+  }
   return {
-    async list(filter = {}) {
-      const { limit, ...which } = checkFilter('list', filter)
-      return toPage(await findProcesses(db, codec, { ...which, limit: limit + 1 }), limit, placeOf)
+    async list(filter) {
+      const { cursor: after, limit, longerThan, ...which } = checkList('processes.list', filter)
+      const found = await findProcesses(db, codec, { ...which, longerThanMs: longerThan, after, limit: limit + 1 })
+      return toPage(found, limit, placeOf)
     },
-    async count(filter = {}) {
-      const { limit: _, ...which } = checkFilter('count', filter)
-      return countProcesses(db, which)
+    async count(filter) {
+      const { longerThan, ...which } = checkCount('processes.count', filter)
+      return countProcesses(db, { ...which, longerThanMs: longerThan })
     },
     async definitions() {
       return (await knownDefinitions(db, 'processes')).map(({ name, version, liveWorkers }) => ({
@@ -80,7 +82,9 @@ export function createProcesses(db: Database, engine: ProcessEngine): Processes 
       }))
     },
     async configure(process, input, by) {
-      await configure(db, nameOf('configure', process), input, by)
+      const name = nameOf('configure', process)
+      await checkKnown(name, process)
+      await configure(db, name, input, by)
       settings.forget()
     },
     async settings(process) {
@@ -89,41 +93,24 @@ export function createProcesses(db: Database, engine: ProcessEngine): Processes 
   }
 }
 
-const FILTERS = [
-  'domain',
-  'type',
-  'status',
-  'key',
-  'attributes',
-  'waitingFor',
-  'batch',
-  'parent',
-  'since',
-  'until',
-  'longerThan',
-] as const satisfies readonly (keyof ProcessListFilter)[]
+const filters = {
+  ...listFilter,
+  status: choice(processStatuses),
+  attributes: checkAttributes,
+  waitingFor: text(),
+  batch: uuid,
+  parent: uuid,
+  longerThan: duration(),
+}
+const checkList = declareOptions({ ...filters, ...page })
+const checkCount = declareOptions(filters)
 
 const placeOf = ({ createdAt, id }: ProcessRecord) => ({ createdAt, id })
 
-/** Values that the database would refuse with an error of its own. */
-function checkFilter(operation: 'list' | 'count', all: ProcessListFilter): ProcessFilter {
-  const where = `processes.${operation}`
-  const given = checkOptions(where, all, operation === 'list' ? [...FILTERS, 'cursor', 'limit'] : FILTERS)
-  const { longerThan, cursor, ...filter } = all
-  choiceOption(where, 'status', given.status, processStatuses, { default: undefined })
-  for (const name of ['domain', 'type', 'waitingFor'] as const) {
-    textOption(where, name, given[name], { default: undefined })
-  }
-  checkAttributes(where, given.attributes)
-  for (const name of ['batch', 'parent'] as const) {
-    if (given[name] !== undefined) parseId(`${where}: ${name}`, given[name])
-  }
-  for (const name of ['since', 'until'] as const) dateOption(where, name, given[name], { default: undefined })
-  const longerThanMs = durationOption(where, 'longerThan', longerThan, { default: undefined })
-  return {
-    ...filter,
-    ...(longerThanMs === undefined ? {} : { longerThanMs }),
-    after: readCursor(where, cursor),
-    limit: integerOption(where, 'limit', given.limit, { min: 1, max: 1_000_000, default: 100 }),
-  }
+const knownStatement = {
+  name: 'processes.is-known',
+  text: `
+    select exists (select from holdfast.worker_definition where model = 'processes' and name = $1)
+      or exists (select from holdfast.process_setting where type = $1)
+      or exists (select from holdfast.process_detail where type = $1) as known`,
 }

@@ -61,7 +61,7 @@ const cancelCommandStatement = {
 const cancelChildStatement = {
   name: 'processes.cancel-child',
   text: `
-    select holdfast.cancel_process(id, $2, $3, 'its parent was cancelled or undone')
+    select holdfast.cancel_process(id, $2, $3, 'its parent was cancelled or compensated')
     from holdfast.process
     where id = $1 and cancel is null`,
 }
@@ -69,7 +69,7 @@ const cancelChildStatement = {
 const cancelStatement = {
   name: 'processes.cancel-children',
   text: `
-    select holdfast.cancel_process(child.id, $2, $3, 'its parent was cancelled or undone')
+    select holdfast.cancel_process(child.id, $2, $3, 'its parent was cancelled or compensated')
     from (
       select detail.id
       from holdfast.process_detail as detail

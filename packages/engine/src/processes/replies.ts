@@ -2,6 +2,7 @@ import type { Outgoing } from '../commands/index.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Runtime } from '../kernel/model/runtime.js'
 import type { ProcessEngine } from './engine.js'
+import { checkEntry } from './entry-check.js'
 import { createManagerDriver } from './managers/driver.js'
 import type { ClaimedProcess } from './queries/claim-processes.js'
 import type { ClaimedReply } from './queries/claim-replies.js'
@@ -47,13 +48,21 @@ export async function createReplyWork(domain: string, parts: Parts) {
     await db.run(returnStatement, [queue, item.id, item.epoch, LEFT_FOR_OTHERS])
   }
 
+  /** One that was started through SQL has not begun: its state is checked, and its first step is decided here. */
+  async function look(item: ClaimedProcess): Promise<void> {
+    const manager = managers.find(item.type)
+    if (!manager) return
+    const entry = await checkEntry(item, { db, codec, writes: engine.writes, definition: manager.definition })
+    if (!('suspension' in entry)) await driver.check(item.id)
+  }
+
   return {
     topic: `queue:${queue}`,
     source: replySource(db.reserved, { domain, queue, logger, metrics }),
     handOver,
     /** Step-based processes are due when an operator has acted, or they have waited long enough. */
     due: processSource(db.reserved, () => managers.inDomain(domain).map(({ definition }) => definition)),
-    look: ({ id }: ClaimedProcess) => driver.check(id),
+    look,
     async close(): Promise<void> {
       await recorder.close()
       await driver.close()

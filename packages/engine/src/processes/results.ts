@@ -25,7 +25,7 @@ export function processResults(db: Database, codec: Codec): ResultSource<Standin
       const found = await findStandings(db, keys.map(split))
       return new Map(found.map((standing) => [resultKey(standing.name, standing.reference), standing]))
     },
-    settle({ name, reference, id, type, status, result, resultNotes, code, step, message }): Settled {
+    settle({ name, reference, id, type, status, result, resultNotes, code, step, message, awaited }): Settled {
       if (type !== name) return { error: ofOtherType(name, reference, type) }
       if (status === 'COMPLETED') {
         return { value: result === null ? null : codec.decode({ json: result, notes: resultNotes }) }
@@ -33,9 +33,20 @@ export function processResults(db: Database, codec: Codec): ResultSource<Standin
       if (hasEnded(status)) {
         return { error: new HoldfastError('HF_NOT_COMPLETED', { ...processOf(type, id), status, code, message }) }
       }
-      if (status !== 'WAITING_FOR_TSQ') return undefined
-      const details = { ...processOf(type, id), status, step: step ?? '', code, message }
-      return { error: new HoldfastError('HF_NEEDS_ATTENTION', details) }
+      const work = { ...processOf(type, id), status }
+      if (status === 'WAITING_FOR_TSQ') {
+        return { error: new HoldfastError('HF_NEEDS_ATTENTION', { ...work, step: step ?? '', code, message }) }
+      }
+      if (awaited === null) return undefined
+      const named = `its ${awaited.what} ${awaited.name} ${awaited.id} needs a person: ${awaited.message}`
+      return {
+        error: new HoldfastError('HF_NEEDS_ATTENTION', {
+          ...work,
+          step: awaited.step,
+          code: awaited.code,
+          message: named,
+        }),
+      }
     },
     unknown(key) {
       const { name, reference } = split(key)

@@ -101,5 +101,7 @@ test('P-23 invalid settings and changes without an actor are refused', async () 
   await expect(bus.hf.processes.configure(Waits, {}, { actor: 'ann', reason: '' })).rejects.toMatchObject({
     code: 'HF_INVALID_ACTOR',
   })
+  const misspelt = bus.hf.processes.configure({ domain: 'set-bad', type: 'Nope' }, { concurrency: 1 }, by)
+  await expect(misspelt).rejects.toMatchObject({ code: 'HF_UNKNOWN_DEFINITION' })
   expect(await settingsOf('set-bad')).toBeUndefined()
 })

@@ -4,8 +4,8 @@ import type { Executor } from '../kernel/database/executor.js'
 import { operatorCall } from '../kernel/database/operator-call.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import { splitName } from '../kernel/ids/name.js'
-import { checkOptions, choiceOption, durationOption, integerOption } from '../kernel/validation/options.js'
-import type { DeadlineAction } from './states.js'
+import { choice, declareOptions, duration, integer, orNull } from '../kernel/validation/declared.js'
+import { type DeadlineAction, deadlineActions } from './states.js'
 
 /** Settings that operators have changed for a definition; the others are those of the code. */
 export interface ProcessSettings {
@@ -111,31 +111,24 @@ export async function listSettings(db: Executor, name?: string): Promise<Process
 /** Sets them, audited with actor and reason. Settings that are not named stay. */
 export async function configure(db: Database, name: string, input: ProcessSettingsInput, by: By): Promise<void> {
   const { actor, reason } = checkBy('configure', by)
-  const changes = JSON.stringify(checkInput(`configure ${name}`, input))
+  const { waitTimeout, deadlineAction, concurrency, lease, poll } = checkInput(`configure ${name}`, input)
+  const changes = JSON.stringify({
+    wait_timeout_ms: waitTimeout,
+    deadline_action: deadlineAction,
+    concurrency,
+    lease_ms: lease,
+    poll_ms: poll,
+  })
   await operatorCall(db, `configure ${name}`, (tx) => tx.run(configureStatement, [name, changes, actor, reason]))
 }
 
-function checkInput(where: string, input: ProcessSettingsInput): object {
-  const given = checkOptions(where, input, ['waitTimeout', 'deadlineAction', 'concurrency', 'lease', 'poll'])
-  const unless = <Value>(value: unknown, check: (value: unknown) => Value) => (value === null ? null : check(value))
-  return {
-    wait_timeout_ms: unless(given.waitTimeout, (value) =>
-      durationOption(where, 'waitTimeout', value, { min: '1ms', default: undefined }),
-    ),
-    deadline_action: unless(given.deadlineAction, (value) =>
-      choiceOption(where, 'deadlineAction', value, ['tsq', 'compensate', 'fail'], { default: undefined }),
-    ),
-    concurrency: unless(given.concurrency, (value) =>
-      integerOption(where, 'concurrency', value, { min: 1, max: 100_000, default: undefined }),
-    ),
-    lease_ms: unless(given.lease, (value) =>
-      durationOption(where, 'lease', value, { min: '100ms', max: '1d', default: undefined }),
-    ),
-    poll_ms: unless(given.poll, (value) =>
-      durationOption(where, 'poll', value, { min: '10ms', max: '1h', default: undefined }),
-    ),
-  }
-}
+const checkInput = declareOptions({
+  waitTimeout: orNull(duration({ min: '1ms' })),
+  deadlineAction: orNull(choice(deadlineActions)),
+  concurrency: orNull(integer({ min: 1, max: 100_000 })),
+  lease: orNull(duration({ min: '100ms', max: '1d' })),
+  poll: orNull(duration({ min: '10ms', max: '1h' })),
+})
 
 const readStatement = {
   name: 'processes.read-settings',

@@ -47,7 +47,8 @@ export function hasEnded(status: ProcessStatus): status is EndStatus {
   return ends.has(status)
 }
 
-export type DeadlineAction = 'tsq' | 'compensate' | 'fail'
+export const deadlineActions = ['tsq', 'compensate', 'fail'] as const
+export type DeadlineAction = (typeof deadlineActions)[number]
 
 const UNFINISHED = processStatuses.filter((status) => !hasEnded(status))
 

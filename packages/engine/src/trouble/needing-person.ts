@@ -38,7 +38,7 @@ export function measureNeedingPerson(db: Executor, { metrics, logger }: { metric
 
   if (metrics === noMetrics) return { stop() {} }
   const measureQuietly = () =>
-    measure().catch((error: unknown) => logger.debug({ err: error }, 'could not count what needs a person'))
+    measure().catch((error: unknown) => logger.debug({ err: error }, 'could not count work that needs a person'))
   const timer = setInterval(() => void measureQuietly(), EVERY).unref()
   void measureQuietly()
   return { stop: () => clearInterval(timer) }

@@ -2,8 +2,9 @@ import { type By, checkBy } from '../kernel/audit/audit.js'
 import type { Database } from '../kernel/database/database.js'
 import type { BulkCall, BulkResult, TroubleVerb } from '../kernel/model/bulk.js'
 import type { CancelOptions } from '../kernel/model/handle.js'
+import { checkCancelOptions } from '../kernel/model/options.js'
 import { type Page, toPage } from '../kernel/model/page.js'
-import { booleanOption, checkOptions, textOption } from '../kernel/validation/options.js'
+import { anything, boolean, declareOptions, orNull, required, text } from '../kernel/validation/declared.js'
 import { assign } from './assign.js'
 import { checkFilter, type TroubleFilter, type TroubleListFilter } from './filter.js'
 import { type BulkOperators, operateTroubles } from './operate.js'
@@ -108,26 +109,24 @@ export function createTroubles(db: Database, operators: BulkOperators): Troubles
       return groupTrouble(db, conditions, limit)
     },
     async retry(which, by, options) {
-      const given = checkOptions('trouble.retry', options, ['notDone'])
-      const notDone = booleanOption('trouble.retry', 'notDone', given.notDone, { default: false })
-      return operate('retry', which, by, { notDone })
+      return operate('retry', which, by, checkRetryOptions('trouble.retry', options))
     },
     async complete(which, by, options) {
-      const { result } = checkOptions('trouble.complete', options, ['result'])
-      return operate('complete', which, by, { result })
+      return operate('complete', which, by, checkCompleteOptions('trouble.complete', options))
     },
     async cancel(which, by, options) {
-      const given = checkOptions('trouble.cancel', options, ['compensate'])
-      const compensate = booleanOption('trouble.cancel', 'compensate', given.compensate, { default: true })
-      return operate('cancel', which, by, { compensate })
+      return operate('cancel', which, by, checkCancelOptions('trouble.cancel', options))
     },
     skip: async (which, by) => operate('skip', which, by, {}),
     async assign(which, by, options) {
-      const given = checkOptions('trouble.assign', options, ['to'])
-      const to = given.to === null ? null : textOption('trouble.assign', 'to', given.to, { max: 200 })
+      const { to } = checkAssignOptions('trouble.assign', options)
       return assign(db, which, checkBy('trouble.assign', by), to)
     },
   }
 }
+
+const checkRetryOptions = declareOptions({ notDone: boolean({ default: false }) })
+const checkCompleteOptions = declareOptions({ result: anything })
+const checkAssignOptions = declareOptions({ to: orNull(required(text({ max: 200 }))) })
 
 const toRecord = ({ place: _place, micros: _micros, ...record }: TroubleRow): Trouble => record

@@ -2,6 +2,7 @@ import { numbered, observeWorkflows, openTestBus, waitFor } from '@holdfast/test
 import { afterAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { defineCommand } from '../commands/index.js'
+import { BusinessError, PermanentError } from '../kernel/failure/failure-errors.js'
 import { defineProcess } from '../processes/index.js'
 import { defineWorkflow } from '../workflows/index.js'
 import { by } from './trouble.fixture.js'
@@ -78,3 +79,49 @@ test('U-06 K-20 complete says that it was done: no call is made again', async ()
   expect((await see.until(workflow, 'COMPLETED')).output).toBe('seen at the bank')
   expect(calls).toHaveLength(3)
 })
+
+test.each([
+  ['refused', new PermanentError('closed', { code: 'CLOSED' }), []],
+  ['of unknown outcome', new Error('read ECONNRESET'), ['process undone: unknown', 'workflow undone: unknown']],
+])(
+  'U-06 K-19 what was skipped after a call was %s is undone by what is known of its effect',
+  async (_, failure, undone) => {
+    const type = named()
+    const calls: string[] = []
+    const pay = () => {
+      throw failure
+    }
+    const decline = () => {
+      throw new BusinessError('sold out', { code: 'SOLD_OUT' })
+    }
+    const Payment = defineProcess(type, type, {
+      state: z.string(),
+      async execute(ctx) {
+        await ctx.step('pay', pay, {
+          compensate: (result, { outcome }) => void calls.push(`process undone: ${outcome}${result ?? ''}`),
+        })
+        await ctx.step('ship', decline)
+      },
+    })
+    hf.register(Payment)
+    hf.handle(`${type}.pay`, pay)
+    hf.handle(`${type}.refund`, (_input, { outcome, output }) => {
+      calls.push(`workflow undone: ${outcome}${output ?? ''}`)
+    })
+    hf.handle(`${type}.ship`, decline)
+    const Order = defineWorkflow('test', type, { dlq: true, retry: { maxAttempts: 1 } })
+      .step('pay', `${type}.pay`)
+      .onFailure('refund', `${type}.refund`)
+      .step('ship', `${type}.ship`)
+      .build()
+    const process = await hf.start(Payment, 'x')
+    const workflow = await hf.start(Order, 'x')
+    await waitFor('they need a person', async () => (await hf.trouble.count({ type })) === 2)
+    expect((await hf.trouble.skip({ type }, by)).map(({ outcome }) => outcome)).toEqual(['done', 'done'])
+    await bus.rests(process.id, 'COMPENSATED')
+    await waitFor('its second step needs a person', async () => (await hf.trouble.count({ type })) === 1)
+    await hf.workflow(workflow.id).cancel(by)
+    await see.until(workflow.id, 'CANCELLED')
+    expect(calls.toSorted()).toEqual(undone)
+  },
+)

@@ -11,7 +11,7 @@ export type Aborts = Watch<StepCall>
 export function createAborts(db: Executor, { everyMs, logger }: { everyMs: number; logger: Logger }): Aborts {
   return createWatch<StepCall>({
     everyMs,
-    what: 'which calls are to stop',
+    what: 'which calls must stop',
     logger,
     async ask(calls, isWatched) {
       const rows = await db.run<{ place: number }>(statement, [

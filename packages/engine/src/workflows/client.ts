@@ -2,6 +2,7 @@
 // group commit. A start inside the caller's transaction must only insert, and a second start with the same key must
 // return the first instance.
 
+import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Executor, Queryable } from '../kernel/database/executor.js'
@@ -82,9 +83,11 @@ export interface WorkflowClient {
   close(): Promise<void>
 }
 
-interface Resolved {
-  readonly workflow: WorkflowReference
-  readonly known: KnownDefinition
+interface Resolved extends KnownDefinition {
+  /** Of the input, where this program has it. */
+  readonly schema: StandardSchemaV1 | undefined
+  /** It has a schema, and this program does not: a worker that does checks the input before the first step. */
+  readonly isUnchecked: boolean
 }
 
 type ClientParts = Pick<Runtime, 'logger' | 'metrics' | 'results' | 'missing'>
@@ -116,11 +119,11 @@ export function createWorkflowClient(
     metrics,
   })
 
-  async function prepare({ workflow, known }: Resolved, given: unknown, options: WorkflowStartDetails, where: string) {
-    const { name, version } = known.definition
-    const schema = typeof workflow === 'string' ? undefined : inputSchemaOf(workflow)
+  async function prepare(resolved: Resolved, given: unknown, options: WorkflowStartDetails, where: string) {
+    const { name, version } = resolved.definition
+    const { schema } = resolved
     const input = schema === undefined ? given : await parseWith(schema, given, `${where}: input`)
-    const encoded = encodeStart(known, input, options, { engine, where })
+    const encoded = encodeStart(resolved, input, options, { engine, where })
     if (hooks.any) await hooks.starting({ instanceId: encoded.id, workflow: name, version, input })
     return encoded
   }
@@ -151,10 +154,14 @@ export function createWorkflowClient(
     return { id: answer.id, created: answer.created }
   }
 
-  async function resolve(workflow: WorkflowReference): Promise<KnownDefinition> {
-    if (typeof workflow === 'string') return definitions.find(workflow)
-    if (isWorkflow(workflow)) return definitions.store(workflow)
-    throw noWorkflow('start', workflow)
+  async function resolve(workflow: WorkflowReference): Promise<Resolved> {
+    if (typeof workflow === 'string') {
+      const { checksInput, ...known } = await definitions.find(workflow)
+      const schema = definitions.inputSchema(known.definition)
+      return { ...known, schema, isUnchecked: checksInput && schema === undefined }
+    }
+    if (!isWorkflow(workflow)) throw noWorkflow('start', workflow)
+    return { ...(await definitions.store(workflow)), schema: inputSchemaOf(workflow), isUnchecked: false }
   }
 
   return {
@@ -163,7 +170,7 @@ export function createWorkflowClient(
       const { name, version } = known.definition
       const where = `start ${name}-v${version}`
       const { transaction } = checkOptions(where, options, [...OPTIONS, 'transaction']) as WorkflowStartOptions
-      const encoded = await prepare({ workflow, known }, input, options, where)
+      const encoded = await prepare(known, input, options, where)
       const answer =
         transaction === undefined
           ? await starts.write(encoded)
@@ -182,7 +189,7 @@ export function createWorkflowClient(
       for (const [place, instance] of instances.entries()) {
         const where = `startMany ${name}-v${version}: instances[${place}]`
         checkOptions(where, instance, [...OPTIONS, 'input'])
-        encoded.push(await prepare({ workflow, known }, instance.input, instance, where))
+        encoded.push(await prepare(known, instance.input, instance, where))
       }
       // In one order, so that two callers with the same keys cannot wait for each other.
       const sorted = encoded.toSorted((a, b) => (orderOf(a) < orderOf(b) ? -1 : 1))

@@ -1,14 +1,17 @@
 // Stores and reads definitions, each once per program. Workers, starters and events ask it by object, by id or by name. A stored
 // version never changes: another graph under the same version must be refused.
 
+import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Executor } from '../kernel/database/executor.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { definitionOf } from '../kernel/model/work.js'
 import { nearestName } from '../kernel/validation/nearest.js'
+import { inputSchemaOf } from './define.js'
 import { canonicalWorkflow, workflowHash } from './definition/canonical.js'
 import type { WorkflowDefinition } from './definition/definition.js'
 import { loadWorkflow } from './definition/load.js'
 import { workflowReference } from './definition/names.js'
+import { ROOT } from './queries/claim-steps.js'
 
 export interface KnownDefinition {
   readonly id: number
@@ -21,19 +24,30 @@ interface Row {
   id: number
   hash: string
   body: unknown
+  checksInput?: boolean
 }
+
+/** The lane of starts whose input is not checked yet. `holdfast.queue_instance_starts` makes the same name. */
+const laneOf = ({ name, version }: Pick<WorkflowDefinition, 'name' | 'version'>) => `${ROOT} ${name}-v${version}`
 
 /** The stored definitions, each read or written once: a stored version never changes. */
 export function createDefinitions(db: Executor) {
   const stored = new WeakMap<WorkflowDefinition, Promise<KnownDefinition>>()
   const known = new Map<number, KnownDefinition>()
+  const inputs = new Map<string, { readonly domain: string; readonly schema: StandardSchemaV1 }>()
+
+  /** Keeps the schema of its input: this program can check starts that other programs could not. */
+  function learn(definition: WorkflowDefinition): void {
+    const schema = inputSchemaOf(definition)
+    if (schema) inputs.set(laneOf(definition), { domain: definition.domain, schema })
+  }
 
   async function storeNow(given: WorkflowDefinition): Promise<KnownDefinition> {
     // A program can build an object that looks like a workflow, and a stored definition stays.
     const definition = loadWorkflow(JSON.parse(canonicalWorkflow(given)))
     const { name, version, lease = null } = definition
     const hash = workflowHash(definition)
-    const params = [name, version, hash, canonicalWorkflow(definition), lease]
+    const params = [name, version, hash, canonicalWorkflow(definition), lease, inputSchemaOf(given) !== undefined]
     const row = (await storeRow(params)) ?? (await storeRow(params))
     if (row?.hash !== hash)
       throw new HoldfastError('HF_WORKFLOW_CHANGED', { ...definitionOf('workflows', name), version })
@@ -57,8 +71,15 @@ export function createDefinitions(db: Executor) {
     known.get(id) ?? remember({ id, definition: loadWorkflow(body) })
 
   return {
+    learn,
+    /** The schema of its input, where this program has it. */
+    inputSchema: (definition: Pick<WorkflowDefinition, 'name' | 'version'>) => inputs.get(laneOf(definition))?.schema,
+    /** The lanes of starts whose input this program can check: of these domains, or of all. */
+    uncheckedLanes: (domains: readonly string[] | undefined) =>
+      [...inputs].flatMap(([lane, { domain }]) => (domains === undefined || domains.includes(domain) ? [lane] : [])),
     /** Stores it unless it is there; refuses another graph under a version that is. */
     store(definition: WorkflowDefinition): Promise<KnownDefinition> {
+      learn(definition)
       let storing = stored.get(definition)
       if (storing === undefined) {
         storing = storeNow(definition)
@@ -77,11 +98,11 @@ export function createDefinitions(db: Executor) {
       if (!row) throw new HoldfastError('HF_UNKNOWN_DEFINITION', definitionOf('workflows', `#${id}`))
       return toKnown(row).definition
     },
-    /** `order-v2`, or the newest `order`. */
-    async find(reference: string): Promise<KnownDefinition> {
+    /** `order-v2`, or the newest `order`; and whether a program has stored it with a schema for its input. */
+    async find(reference: string): Promise<KnownDefinition & { readonly checksInput: boolean }> {
       const { name, version = null } = workflowReference(reference)
       const [row] = await db.run<Row>(findStatement, [name, version])
-      if (row) return toKnown(row)
+      if (row) return { ...toKnown(row), checksInput: row.checksInput === true }
       const names = await db.run<{ name: string }>(namesStatement)
       const nearest = nearestName(
         reference,
@@ -102,10 +123,15 @@ const storeStatement = {
   name: 'workflows.store-definition',
   text: `
     with stored as (
-      insert into holdfast.workflow_definition (name, version, hash, body, lease_ms, created_at)
-      values ($1, $2, $3, $4::text::jsonb, $5, holdfast.now())
+      insert into holdfast.workflow_definition (name, version, hash, body, lease_ms, checks_input, created_at)
+      values ($1, $2, $3, $4::text::jsonb, $5, $6, holdfast.now())
       on conflict (name, version) do nothing
       returning id, hash
+    ),
+    noted as (
+      update holdfast.workflow_definition
+      set checks_input = true
+      where name = $1 and version = $2 and hash = $3 and $6 and not checks_input
     )
     select id, hash from stored
     union all
@@ -119,7 +145,7 @@ const byIdStatement = {
 const findStatement = {
   name: 'workflows.find-definition',
   text: `
-    select id, hash, body
+    select id, hash, body, checks_input as "checksInput"
     from holdfast.workflow_definition
     where name = $1 and ($2::int is null or version = $2)
     order by version desc

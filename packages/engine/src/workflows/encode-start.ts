@@ -8,7 +8,7 @@ import { decide } from './decide/decide.js'
 import { type Decision, nothing } from './decide/decision.js'
 import type { KnownDefinition } from './definitions.js'
 import type { WorkflowEngine } from './engine.js'
-import { addDecision, noChange, startDocument } from './store/document.js'
+import { addDecision, noChange, type QueuedStart, startDocument } from './store/document.js'
 import { afterWrite, type StoredInstance, withDecision } from './store/stored-instance.js'
 
 /** What every way of starting an instance may say. */
@@ -30,9 +30,9 @@ export interface EncodedStart {
   readonly after: StoredInstance
 }
 
-/** The instance with what its beginning decides, or, where it begins later, with its start in the queue. */
+/** The instance with what its beginning decides; if it begins later, or a worker has to check its input, with its start in the queue. */
 export function encodeStart(
-  { id: definitionId, definition }: KnownDefinition,
+  { id: definitionId, definition, isUnchecked }: KnownDefinition & { readonly isUnchecked: boolean },
   input: unknown,
   options: WorkflowStartDetails,
   { engine, where }: { readonly engine: Pick<WorkflowEngine, 'codec' | 'payloads'>; readonly where: string },
@@ -40,6 +40,8 @@ export function encodeStart(
   const id = options.id === undefined ? newId() : parseId(`${where}: id`, options.id)
   const key = options.key === undefined ? undefined : checkKey(where, options.key)
   const later = laterStart(where, options)
+  const queued: QueuedStart | undefined = isUnchecked ? { ...later, unchecked: true } : later
+  const encoded = engine.codec.encode(input ?? null, { at: 'input' })
   const before: StoredInstance = {
     definition,
     definitionId,
@@ -49,17 +51,18 @@ export function encodeStart(
     state: {
       id,
       status: 'PENDING',
-      input: engine.codec.encode(input ?? null, { at: 'input' }),
+      // Input that is not checked and has no notes has come through SQL, and is not encoded.
+      input: isUnchecked ? { ...encoded, notes: encoded.notes ?? {} } : encoded,
       output: null,
       failure: null,
       steps: new Map(),
     },
   }
   const begins = { type: 'started' } as const
-  const decision = later ? nothing : decide(definition, before.state, begins, { payloads: engine.payloads })
+  const decision = queued ? nothing : decide(definition, before.state, begins, { payloads: engine.payloads })
   const change = noChange()
   addDecision(change, decision)
-  const document = startDocument(before, change, { later, key })
+  const document = startDocument(before, change, { queued, key })
   const after = afterWrite(before, withDecision(before, decision))
   return { id, key, document, decision, after }
 }

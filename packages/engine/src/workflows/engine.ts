@@ -32,6 +32,7 @@ export function createWorkflowEngine({ db, codec, logger, metrics, reports }: Ru
     logger,
     metrics,
   })
+  const registered = new Set<WorkflowDefinition>()
   return {
     codec,
     payloads,
@@ -41,7 +42,11 @@ export function createWorkflowEngine({ db, codec, logger, metrics, reports }: Ru
     hooks,
     aborts,
     /** Definitions that workers store before they begin. */
-    registered: new Set<WorkflowDefinition>(),
+    registered,
+    register(definition: WorkflowDefinition): void {
+      definitions.learn(definition)
+      registered.add(definition)
+    },
     /** Definitions whose handlers were registered with them: they say to which domains a handler belongs. */
     handled: new Set<WorkflowDefinition>(),
     async close(): Promise<void> {

@@ -7,8 +7,9 @@ import { type AttemptParts, attemptStep, type Called } from './attempt.js'
 import { inquiryBefore } from './decide/calls.js'
 import type { InstanceEvent } from './decide/instance-event.js'
 import { compensationOf } from './definition/definition.js'
+import { startOf } from './entry-check.js'
 import type { AppliedEvent } from './instance-events.js'
-import { type ClaimedStep, ROOT, START } from './queries/claim-steps.js'
+import { type ClaimedStep, START } from './queries/claim-steps.js'
 import { applyQueuedDecision } from './queued-decision.js'
 import { StepCall } from './step-call.js'
 import { claimOf } from './store/stored-instance.js'
@@ -20,9 +21,9 @@ export function createStepExecutor(parts: AttemptParts) {
 
   return async function execute(item: ClaimedStep, lease: Lease<ClaimedStep>): Promise<void> {
     try {
-      if (item.type === ROOT) {
-        if (item.number < START) await applyQueuedDecision(parts, item)
-        else await events.apply({ id: item.workflowId, event: { type: 'started' } })
+      if (item.number < START) return await applyQueuedDecision(parts, item)
+      if (item.number === START) {
+        await events.apply({ id: item.workflowId, event: await startOf(parts, item) })
         return
       }
       const called = await begin(item)

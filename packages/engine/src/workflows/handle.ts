@@ -9,8 +9,9 @@ import type { Executor } from '../kernel/database/executor.js'
 import { isId } from '../kernel/ids/id.js'
 import { checkKey } from '../kernel/ids/key.js'
 import type { CancelOptions, Handle, ResultOptions, Started } from '../kernel/model/handle.js'
+import { checkCancelOptions, checkResultOptions } from '../kernel/model/options.js'
 import type { Why } from '../kernel/model/why.js'
-import { booleanOption, checkOptions, choiceOption, durationOption } from '../kernel/validation/options.js'
+import { choiceOption } from '../kernel/validation/options.js'
 import type { HumanChoice } from './decide/instance-event.js'
 import type { Definitions } from './definitions.js'
 import { instanceNotFound, ofOtherWorkflow } from './not-found.js'
@@ -75,9 +76,8 @@ export class WorkflowHandle<Result = unknown, Humans extends string = string>
   /** Waits for the end and returns the output; rejects with an error that says why if the instance did not complete. */
   result(options?: ResultOptions): Promise<Result> {
     return this.#call('result', async () => {
-      const given = checkOptions('workflow.result', options, ['timeout'])
-      const limit = durationOption('workflow.result', 'timeout', given.timeout, { default: '30s' })
-      return (await this.#parts.result(await this.#instance(), limit)) as Result
+      const { timeout } = checkResultOptions('workflow.result', options)
+      return (await this.#parts.result(await this.#instance(), timeout)) as Result
     })
   }
 
@@ -143,8 +143,7 @@ export class WorkflowHandle<Result = unknown, Humans extends string = string>
    */
   cancel(by: By, options?: CancelOptions): Promise<void> {
     return this.#operate('cancel', async (on) => {
-      const given = checkOptions('workflow.cancel', options, ['compensate'])
-      const compensate = booleanOption('workflow.cancel', 'compensate', given.compensate, { default: true })
+      const { compensate } = checkCancelOptions('workflow.cancel', options)
       await this.#parts.operations.cancel(on, by, compensate)
     })
   }

@@ -65,7 +65,7 @@ export function createHooks(logger: Logger) {
 
   function tell(name: string, call: () => void | Promise<void> | undefined): void {
     const failed = (error: unknown) =>
-      logger.error({ err: error, hook: name }, 'a workflow hook failed; what it was told of stands')
+      logger.error({ err: error, hook: name }, 'a workflow hook failed; the committed change is not affected')
     try {
       Promise.resolve(call()).catch(failed)
     } catch (error) {

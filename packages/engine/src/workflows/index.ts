@@ -1,7 +1,7 @@
 export type { WorkflowClient, WorkflowReference, WorkflowStartOptions, WorkflowToStart } from './client.js'
 export type { InquireContext, StepContext, StepHandler, StepInquire } from './context.js'
 export type { HumanChoice } from './decide/instance-event.js'
-export { defineWorkflow, type WorkflowBranch, type WorkflowBuilder } from './define.js'
+export { defineWorkflow, inputSchemaOf, type WorkflowBranch, type WorkflowBuilder } from './define.js'
 export { ofType } from './definition/declared.js'
 export type {
   CallSettings,

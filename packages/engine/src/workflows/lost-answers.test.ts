@@ -69,6 +69,20 @@ test('K-05 an event whose response is lost is recorded once', async () => {
   await worker.stop()
 })
 
+test('K-05 W-15 hooks are called for an event whose response is lost: the write that is repeated counts as done', async () => {
+  const name = named()
+  const completed: string[] = []
+  const remove = bus.hf.workflows.use({ stepCompleted: ({ step }) => void completed.push(step) })
+  bus.hf.handle(name, () => 'done')
+  write.lose(1)
+  const worker = await bus.hf.run({ poll: '20ms' })
+  const { id } = await bus.hf.start(defineWorkflow('test', name).step('a', name).build())
+  await see.until(id, 'COMPLETED')
+  await worker.stop()
+  remove()
+  expect([write.left, completed]).toEqual([0, ['a']])
+})
+
 test('K-05 W-01 a call that is taken over, and whose decision lost its response, is made once, and counted once', async () => {
   const name = named()
   const attempts: number[] = []

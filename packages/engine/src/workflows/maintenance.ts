@@ -2,13 +2,8 @@ import { type By, checkBy } from '../kernel/audit/audit.js'
 import type { Database } from '../kernel/database/database.js'
 import { operatorCall } from '../kernel/database/operator-call.js'
 import type { Duration } from '../kernel/duration/duration.js'
-import {
-  checkOptions,
-  choiceOption,
-  durationOption,
-  integerOption,
-  numberOption,
-} from '../kernel/validation/options.js'
+import { anything, declareOptions, duration, integer, number, required } from '../kernel/validation/declared.js'
+import { choiceOption } from '../kernel/validation/options.js'
 import type { InstanceEnd } from './states.js'
 
 export interface CleanUpOptions {
@@ -52,15 +47,12 @@ export function createWorkflowMaintenance(db: Database): WorkflowMaintenance {
     async configure(settings, by) {
       const where = 'workflows.configure'
       const { actor, reason } = checkBy(where, by)
-      const given = checkOptions(where, settings, ['aging'])
-      const rate = numberOption(where, 'aging', given.aging, { min: 0, max: 1_000 })
-      await operatorCall(db, 'configure workflows', (tx) => tx.run(setAgingStatement, [rate, actor, reason]))
+      const { aging } = checkSettings(where, settings)
+      await operatorCall(db, 'configure workflows', (tx) => tx.run(setAgingStatement, [aging, actor, reason]))
     },
     async cleanUp(options) {
       const where = 'workflows.cleanUp'
-      const given = checkOptions(where, options, ['olderThan', 'statuses', 'limit'])
-      const olderThan = durationOption(where, 'olderThan', given.olderThan)
-      const limit = integerOption(where, 'limit', given.limit, { min: 1, max: 100_000, default: 1_000 })
+      const { olderThan, limit } = checkCleanUp(where, options)
       const statuses = options.statuses ?? ENDS
       for (const status of statuses) choiceOption(where, 'statuses', status, ENDS)
       const [row] = await db.run<{ removed: number }>(cleanUpStatement, [statuses, olderThan, limit])
@@ -68,6 +60,13 @@ export function createWorkflowMaintenance(db: Database): WorkflowMaintenance {
     },
   }
 }
+
+const checkSettings = declareOptions({ aging: required(number({ min: 0, max: 1_000 })) })
+const checkCleanUp = declareOptions({
+  olderThan: required(duration()),
+  statuses: anything,
+  limit: integer({ min: 1, max: 100_000, default: 1_000 }),
+})
 
 const agingStatement = { name: 'workflows.aging', text: 'select holdfast.workflow_aging() as aging' }
 const setAgingStatement = { name: 'workflows.set-aging', text: 'select holdfast.set_workflow_aging($1, $2, $3)' }

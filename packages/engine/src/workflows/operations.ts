@@ -7,8 +7,10 @@ import type { Database } from '../kernel/database/database.js'
 import type { Executor } from '../kernel/database/executor.js'
 import { operatorCall } from '../kernel/database/operator-call.js'
 import { workOf, wrongStatus } from '../kernel/model/work.js'
+import { anything, boolean, declareOptions, text } from '../kernel/validation/declared.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
-import { booleanOption, checkOptions, choiceOption, textOption } from '../kernel/validation/options.js'
+import { choiceOption } from '../kernel/validation/options.js'
+import { parseWith } from '../kernel/validation/schema.js'
 import type { HumanChoice, InstanceEvent } from './decide/instance-event.js'
 import type { WorkflowEngine } from './engine.js'
 import type { AppliedEvent } from './instance-events.js'
@@ -42,7 +44,10 @@ export type InstanceOperations = ReturnType<typeof createInstanceOperations>
 
 type Requeue = Extract<InstanceEvent, { type: 'requeued' }>
 
-export function createInstanceOperations(db: Database, { codec, events }: Pick<WorkflowEngine, 'codec' | 'events'>) {
+export function createInstanceOperations(
+  db: Database,
+  { codec, events, definitions }: Pick<WorkflowEngine, 'codec' | 'events' | 'definitions'>,
+) {
   type Work = (tx: Executor, id: string) => Promise<AppliedEvent[]>
 
   async function operate(operation: string, { label, find }: OperatedInstance, work: Work): Promise<void> {
@@ -64,6 +69,17 @@ export function createInstanceOperations(db: Database, { codec, events }: Pick<W
     return applied
   }
 
+  /** Where the start was refused, what is given instead is checked as its input would have been. */
+  async function checkInput(tx: Executor, id: string, input: unknown): Promise<unknown> {
+    const [refused] = await tx.run<{ name: string; version: number }>(refusedStatement, [id])
+    if (!refused) return input
+    const where = 'workflow.retry'
+    const schema = definitions.inputSchema(refused)
+    if (schema) return parseWith(schema, input, `${where}: input`)
+    const workflow = `${refused.name}-v${refused.version}`
+    throw invalidOption(where, 'input', `cannot be checked: register ${workflow} here, or retry where it is registered`)
+  }
+
   return {
     async decide(on: OperatedInstance, step: string, choice: HumanChoice, by: By): Promise<void> {
       const decision = choiceOption('workflow.decide', 'decision', choice, ['confirm', 'reject'])
@@ -77,20 +93,17 @@ export function createInstanceOperations(db: Database, { codec, events }: Pick<W
     async retry(on: OperatedInstance, by: By, options?: RetryOptions): Promise<void> {
       const where = 'workflow.retry'
       const actor = checkBy(where, by)
-      const given = checkOptions(where, options, ['step', 'input', 'notDone'])
-      const step = stepOption(where, given.step)
-      const notDone = booleanOption(where, 'notDone', given.notDone, { default: false })
-      const how = {
-        by: actor,
-        ...('input' in given ? { input: codec.encode(given.input ?? null, { at: 'input' }) } : {}),
-        ...(notDone ? { answer: 'notDone' as const } : {}),
-      }
-      const isAboutOne = 'input' in given || notDone
+      const { step, notDone } = checkRetryOptions(where, options)
+      const hasInput = options !== undefined && 'input' in options
+      const how = { by: actor, ...(notDone ? { answer: 'notDone' as const } : {}) }
+      const isAboutOne = hasInput || notDone
       await operate('retry', on, async (tx, id) => {
         const failed = await failedSteps(tx, id, step)
         if (failed.length > 0) {
           if (isAboutOne) oneOf(where, failed)
-          return requeue(tx, id, failed, how)
+          if (!hasInput) return requeue(tx, id, failed, how)
+          const checked = await checkInput(tx, id, options.input)
+          return requeue(tx, id, failed, { ...how, input: codec.encode(checked ?? null, { at: 'input' }) })
         }
         if (isAboutOne) await refuse(tx, 'retry', id, step)
         for (const waiting of step === undefined ? await waitingSteps(tx, id) : [step]) {
@@ -103,8 +116,7 @@ export function createInstanceOperations(db: Database, { codec, events }: Pick<W
     async complete(on: OperatedInstance, by: By, output: unknown, options?: CompleteOptions): Promise<void> {
       const where = 'workflow.complete'
       const actor = checkBy(where, by)
-      const given = checkOptions(where, options, ['step'])
-      const step = stepOption(where, given.step)
+      const { step } = checkCompleteOptions(where, options)
       const done = codec.encode(output ?? null, { at: 'output' })
       await operate('complete', on, async (tx, id) => {
         const failed = await failedSteps(tx, id, step)
@@ -115,8 +127,9 @@ export function createInstanceOperations(db: Database, { codec, events }: Pick<W
   }
 }
 
-const stepOption = (where: string, step: unknown): string | undefined =>
-  step === undefined ? undefined : textOption(where, 'step', step, { max: 200 })
+const step = text({ max: 200 })
+const checkCompleteOptions = declareOptions({ step })
+const checkRetryOptions = declareOptions({ step, input: anything, notDone: boolean({ default: false }) })
 
 /** What an operator says about one call must not be applied to another. */
 function oneOf(where: string, failed: readonly string[]): string {
@@ -156,6 +169,17 @@ const failedStatement = {
     from holdfast.workflow_dead_letter
     where workflow_id = $1 and ($2::text is null or step = $2)
     order by number`,
+}
+// As `isRefusedInput` of decide/fail.ts has it.
+const refusedStatement = {
+  name: 'workflows.refused-start',
+  text: `
+    select workflow.name, workflow.version
+    from holdfast.workflow_dead_letter as letter
+    join holdfast.workflow_step as step on step.workflow_id = letter.workflow_id and step.number = letter.number
+    join holdfast.workflow on workflow.id = letter.workflow_id
+    where letter.workflow_id = $1 and letter.number = 0 and step.attempts = 0
+      and letter.failure ->> 'code'::text = 'HF_INVALID_DATA'`,
 }
 const waitingStatement = {
   name: 'workflows.waiting-steps',

@@ -82,7 +82,9 @@ test('W-10 rejected, it is ABORTED and nothing is undone; the decision is kept',
   const id = await startHuman(name)
   await see.untilStep(id, 'ok', 'WAITING_DECISION')
   await people().workflow(id).decide('ok', 'reject', by)
-  await see.until(id, 'ABORTED')
+  const rejected = { code: 'REJECTED', message: `${by.actor} rejected it: ${by.reason}` }
+  expect((await see.until(id, 'ABORTED')).error).toMatchObject({ step: 'ok', ...rejected })
+  await expect(people().workflow(id).result()).rejects.toMatchObject({ code: 'HF_NOT_COMPLETED', details: rejected })
   expect(await see.statuses(id)).toEqual({ a: 'COMPLETED', ok: 'REJECTED' })
   expect(calls).toEqual(['a'])
   expect(await people().workflows.decisions.of(id)).toMatchObject([{ decision: 'reject', ...by }])

@@ -43,7 +43,7 @@ type Handlers = Readonly<Record<string, StepHandler | undefined>>
 
 /** What `hf.handle` does with anything but a command. */
 export function handleSteps(
-  { handlers: registry, handled }: Pick<WorkflowEngine, 'handlers' | 'handled'>,
+  { handlers: registry, handled, definitions }: Pick<WorkflowEngine, 'handlers' | 'handled' | 'definitions'>,
   what: string | WorkflowDefinition,
   handler: StepHandler | Handlers,
   options: StepHandlerOptions = {},
@@ -60,5 +60,6 @@ export function handleSteps(
   }
   checkOptions(`handle ${what.name}`, handler, handlersOf(what))
   handled.add(what)
+  definitions.learn(what)
   for (const [name, one] of Object.entries(handler)) if (one !== undefined) addStepHandler(registry, name, one)
 }

@@ -2,6 +2,7 @@
 
 import type { Why } from '../kernel/model/why.js'
 import { missingWorker, PAUSED } from '../kernel/results/presence.js'
+import { ROOT } from './queries/claim-steps.js'
 import { type InstanceStatus, instanceHasEnded } from './states.js'
 
 /** A step that waits for a call, a person or its time, or that a worker has. The start of an instance has no `step`. */
@@ -79,8 +80,7 @@ function whyOfStep(active: ActiveStep): Why {
   }
   if (active.isPaused) return { reason: 'paused', text: `${what} is ${PAUSED}.` }
   if (!active.hasWorker) {
-    const missing =
-      step === null ? 'no live worker runs workflows: start one with hf.run' : missingWorker('workflows', handler)
+    const missing = step === null ? missingStarter(handler) : missingWorker('workflows', handler)
     return { reason: 'noWorker', text: `${what} waits: ${missing}.` }
   }
   if (active.isLater) {
@@ -91,6 +91,13 @@ function whyOfStep(active: ActiveStep): Why {
     return { reason: 'notDue', text, ...at }
   }
   return { reason: 'queued', text: `${what} is due since ${since.toISOString()} and waits for a worker to take it.` }
+}
+
+/** A start whose input is not checked yet has the definition in its lane. */
+function missingStarter(lane: string): string {
+  if (lane === ROOT) return 'no live worker runs workflows: start one with hf.run'
+  const workflow = lane.slice(ROOT.length + 1)
+  return `no live worker has the definition ${workflow}, whose schema checks its input: hf.register it in a worker`
 }
 
 function nameOf({ step, compensates }: ActiveStep): string {

@@ -63,16 +63,20 @@ async function reportCalledOff({ definitions, events }: WorkflowEngine, it: Call
 }
 
 /**
- * The handlers that are here, and with any of them the starts of instances that begin later. Of a worker with domains: those that
+ * The handlers that are here, and with any of them the starts of instances that begin later; and the starts whose input can be
+ * checked here. Of a worker with domains: those that
  * workflows of these domains use, as far as the workflows are registered here or were given to `handle`.
  */
 function lanesOf(engine: WorkflowEngine, domains: readonly string[] | undefined): readonly string[] {
-  const { handlers, registered, handled } = engine
+  const { handlers, registered, handled, definitions } = engine
+  const unchecked = definitions.uncheckedLanes(domains)
   const names = handlers.names()
-  if (domains === undefined) return names.length === 0 && registered.size === 0 ? [] : [ROOT, ...names]
+  if (domains === undefined) {
+    return names.length + registered.size + unchecked.length === 0 ? [] : [ROOT, ...unchecked, ...names]
+  }
   const known = new Set([...registered, ...handled].filter(({ domain }) => domains.includes(domain)))
   const used = new Set([...known].flatMap((workflow) => handlersOf(workflow)))
-  return known.size === 0 ? [] : [ROOT, ...names.filter((name) => used.has(name))]
+  return known.size + unchecked.length === 0 ? [] : [ROOT, ...unchecked, ...names.filter((name) => used.has(name))]
 }
 
 function subscribe(engine: WorkflowEngine, listener: Listener | undefined, wake: () => void): () => void {

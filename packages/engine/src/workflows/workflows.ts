@@ -3,8 +3,9 @@
 
 import type { Database } from '../kernel/database/database.js'
 import { parseId } from '../kernel/ids/id.js'
-import { type Page, readCursor, toPage } from '../kernel/model/page.js'
-import { checkOptions, choiceOption, dateOption, integerOption, textOption } from '../kernel/validation/options.js'
+import { listFilter, page } from '../kernel/model/options.js'
+import { type Page, toPage } from '../kernel/model/page.js'
+import { choice, declareOptions, integer, text } from '../kernel/validation/declared.js'
 import type { WorkflowEngine } from './engine.js'
 import type { WorkflowHooks } from './hooks.js'
 import { createWorkflowMaintenance, type WorkflowMaintenance } from './maintenance.js'
@@ -67,22 +68,14 @@ export function createWorkflows(db: Database, engine: WorkflowEngine): Workflows
     ...createWorkflowMaintenance(db),
     removeHandler: (name) => handlers.remove(name),
     use: (added) => hooks.add(added),
-    async list(filter = {}) {
-      const { cursor, limit: _, ...which } = checkFilter('list', filter)
-      const limit = integerOption('workflows.list', 'limit', filter.limit, { min: 1, max: 10_000, default: 100 })
-      const after = readCursor('workflows.list', cursor)
+    async list(filter) {
+      const { cursor: after, limit, ...which } = checkList('workflows.list', filter)
       return toPage(await listInstances(db, codec, which, { limit: limit + 1, after }), limit, placeOf)
     },
-    async count(filter = {}) {
-      return countInstances(db, checkFilter('count', filter))
-    },
+    count: async (filter) => countInstances(db, checkCount('workflows.count', filter)),
     definitions: () => findDefinitions(db),
     decisions: {
-      async waiting(filter = {}) {
-        const given = checkOptions('workflows.decisions.waiting', filter, ['domain', 'type', 'limit'])
-        const limit = integerOption('workflows.decisions.waiting', 'limit', given.limit, { min: 1, default: 100 })
-        return findWaitingDecisions(db, codec, { domain: filter.domain, type: filter.type, limit })
-      },
+      waiting: async (filter) => findWaitingDecisions(db, codec, checkWaiting('workflows.decisions.waiting', filter)),
       async of(id) {
         const instance = parseId('workflows.decisions.of: id', id)
         if (!(await findInstance(db, codec, { id: instance }))) throw instanceNotFound(instance)
@@ -92,18 +85,9 @@ export function createWorkflows(db: Database, engine: WorkflowEngine): Workflows
   }
 }
 
-const FILTERS = ['domain', 'type', 'version', 'key', 'status', 'since', 'until'] as const
-
-function checkFilter(operation: 'list' | 'count', filter: WorkflowListFilter): WorkflowListFilter {
-  const where = `workflows.${operation}`
-  const given = checkOptions(where, filter, operation === 'list' ? [...FILTERS, 'cursor', 'limit'] : FILTERS)
-  for (const name of ['domain', 'type', 'key'] as const) {
-    textOption(where, name, given[name], { max: 512, default: undefined })
-  }
-  choiceOption(where, 'status', given.status, instanceStatuses, { default: undefined })
-  integerOption(where, 'version', given.version, { min: 1, default: undefined })
-  for (const name of ['since', 'until'] as const) dateOption(where, name, given[name], { default: undefined })
-  return filter
-}
+const filters = { ...listFilter, version: integer({ min: 1 }), status: choice(instanceStatuses) }
+const checkList = declareOptions({ ...filters, ...page })
+const checkCount = declareOptions(filters)
+const checkWaiting = declareOptions({ domain: text(), type: text(), limit: integer({ min: 1, default: 100 }) })
 
 const placeOf = ({ createdAt, id }: WorkflowRecord) => ({ createdAt, id })

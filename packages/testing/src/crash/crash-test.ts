@@ -1,3 +1,4 @@
+import { checkOptions } from 'holdfast/internal'
 import { inLanes } from '../harness/lanes.js'
 import { openKit } from '../kit/test-kit.js'
 import { dropTestDatabase, type TestDatabase, testDatabase } from '../server/test-server.js'
@@ -30,6 +31,7 @@ export interface CrashReport {
 export async function crashTest<World = undefined, Subject = unknown>(
   options: CrashTestOptions<World, Subject>,
 ): Promise<CrashReport> {
+  checkOptions('crashTest', options, OPTIONS)
   const template = await prepared(options.prepare)
   try {
     return await (options.seed === undefined
@@ -39,6 +41,24 @@ export async function crashTest<World = undefined, Subject = unknown>(
     await dropTestDatabase(template)
   }
 }
+
+const OPTIONS = [
+  'world',
+  'register',
+  'setup',
+  'prepare',
+  'start',
+  'cancel',
+  'respond',
+  'invariant',
+  'killAt',
+  'kills',
+  'seeds',
+  'seed',
+  'worker',
+  'lanes',
+  'timeout',
+] as const satisfies readonly (keyof CrashTestOptions<unknown, unknown>)[]
 
 /** A database with the user's tables, for every run to be a copy of. */
 async function prepared(sql: string | undefined): Promise<TestDatabase> {

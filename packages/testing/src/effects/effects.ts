@@ -5,6 +5,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BusinessError, TransientError } from 'holdfast'
+import { checkOptions } from 'holdfast/internal'
 import { passPoint } from '../crash/living.js'
 import type { Seed } from '../simulation/random.js'
 import { type EffectEvent, type EffectStore, effectsInMemory } from './event.js'
@@ -64,7 +65,9 @@ const SLOW_MS = 8
  *   compensate: (_, call) => bank.undo({ execution: ctx.id, name: 'charge', ...call }),
  * })
  */
-export function createEffects({ seed = 1, faults = {}, store = effectsInMemory() }: EffectsOptions = {}): Effects {
+export function createEffects(options: EffectsOptions = {}): Effects {
+  checkOptions('createEffects', options, ['seed', 'faults', 'store'])
+  const { seed = 1, faults = {}, store = effectsInMemory() } = options
   const choose = typeof faults === 'function' ? faults : faultsFrom(seed, faults)
   const times = new Map<string, number>()
 

@@ -5,7 +5,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { type Holdfast, HoldfastError } from 'holdfast'
-import { silentLogger } from 'holdfast/internal'
+import { checkOptions, silentLogger } from 'holdfast/internal'
 import pg from 'pg'
 import { standingsOf } from '../effects/expect-effects.js'
 import type { Sql } from '../kit/sql.js'
@@ -66,6 +66,23 @@ export interface FaultTestReport {
   readonly cancels: number
 }
 
+const OPTIONS = [
+  'world',
+  'register',
+  'setup',
+  'start',
+  'cancel',
+  'attend',
+  'invariant',
+  'seeds',
+  'from',
+  'together',
+  'deaths',
+  'cancels',
+  'concurrency',
+  'onBatch',
+] as const satisfies readonly (keyof FaultTestOptions<unknown>)[]
+
 /**
  * Runs your code under random faults, and checks what must hold. An error names the seeds that rerun the batch.
  *
@@ -80,6 +97,7 @@ export interface FaultTestReport {
  * })
  */
 export async function faultTest<World>(options: FaultTestOptions<World>): Promise<FaultTestReport> {
+  checkOptions('faultTest', options, OPTIONS)
   const { seeds, from = 1, together = 50 } = options
   const database = await testDatabase()
   const admin = new pg.Pool({ connectionString: database.connectionString, max: 2 })

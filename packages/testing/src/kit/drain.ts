@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Duration } from 'holdfast'
-import { parseDuration, type Survey, type SurveyedLoop } from 'holdfast/internal'
+import { checkOptions, parseDuration, type Survey, type SurveyedLoop } from 'holdfast/internal'
 
 export interface DrainOptions {
   /** Continues until this returns something true, also when nothing is due: for what your test does meanwhile. */
@@ -45,6 +45,7 @@ export async function untilIdle(
   { loops, moveClock, nextItemDueMs }: Drainable,
   options: DrainOptions = {},
 ): Promise<Drained> {
+  checkOptions('drain', options, ['until', 'skipTime', 'timeout', 'signal'])
   const timeoutMs = parseDuration(options.timeout ?? '60s', 'drain: timeout')
   const deadline = performance.now() + timeoutMs
   const maySkip = skippable(options.skipTime)

@@ -12,8 +12,13 @@ import {
 import pg from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
+import { crashTest } from '../crash/crash-test.js'
+import { createEffects } from '../effects/effects.js'
+import { faultTest } from '../fault-test/fault-test.js'
 import { gate } from '../harness/gate.js'
 import { waitFor } from '../harness/wait-for.js'
+import { behaviour } from '../simulation/behaviour.js'
+import { createSimulator } from '../simulation/simulator.js'
 import { type TestKitOptions, testKit } from './test-kit.js'
 
 const BookRisk = defineCommand('payments', 'BookRisk', {
@@ -238,4 +243,24 @@ test('X-01 a drain releases what dispatch has scheduled, and skips to its time w
   await kit.drain({ skipTime: true })
   expect(paid).toEqual(['PAY-2', 'PAY-1'])
   expect(await kit.hf.dispatch.depth(Window)).toMatchObject({ READY: 0, DISPATCHED: 0, COMPLETED: 2 })
+})
+
+test('K-13 X-01 an option that does not exist is refused, with the nearest that does', async () => {
+  const unknown = (option: string) =>
+    expect.objectContaining({ code: 'HF_UNKNOWN_OPTION', details: expect.objectContaining({ option }) })
+  // @ts-expect-error no such option
+  await expect(testKit({ registr: [] })).rejects.toEqual(unknown('registr'))
+  await using kit = await testKit()
+  // @ts-expect-error no such option
+  await expect(kit.drain({ skiptime: true })).rejects.toEqual(unknown('skiptime'))
+  // @ts-expect-error no such option
+  expect(() => behaviour({ transien: 10 }, 1)).toThrow(unknown('transien'))
+  // @ts-expect-error no such option
+  expect(() => createEffects({ fault: {} })).toThrow(unknown('fault'))
+  // @ts-expect-error no such option
+  await expect(crashTest({ invariants: () => undefined })).rejects.toEqual(unknown('invariants'))
+  // @ts-expect-error no such option
+  await expect(faultTest({ seed: 1 })).rejects.toEqual(unknown('seed'))
+  // @ts-expect-error no such option
+  expect(() => createSimulator({ finds: async () => [] })).toThrow(unknown('finds'))
 })

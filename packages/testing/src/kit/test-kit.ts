@@ -12,7 +12,16 @@ import type {
   WorkerOptions,
   WorkflowDefinition,
 } from 'holdfast'
-import { assemble, createGate, databaseNow, loopsOf, moveClock, openDatabase, parseDuration } from 'holdfast/internal'
+import {
+  assemble,
+  checkOptions,
+  createGate,
+  databaseNow,
+  loopsOf,
+  moveClock,
+  openDatabase,
+  parseDuration,
+} from 'holdfast/internal'
 import pg from 'pg'
 import type { Faults } from '../harness/faults.js'
 import { dropTestDatabase, testDatabase } from '../server/test-server.js'
@@ -89,6 +98,7 @@ export interface TestKit {
  * await kit.expectHistory(Payment, id, ['PROCESS_CREATED', '…', 'COMPENSATED'])
  */
 export async function testKit(options: TestKitOptions = {}): Promise<TestKit> {
+  checkOptions('testKit', options, OPTIONS)
   if (options.connectionString !== undefined) return openKit({ ...options, connectionString: options.connectionString })
   const database = await testDatabase()
   const drop = () => dropTestDatabase(database)
@@ -99,6 +109,18 @@ export async function testKit(options: TestKitOptions = {}): Promise<TestKit> {
     throw error
   }
 }
+
+const OPTIONS = [
+  'register',
+  'prepare',
+  'connectionString',
+  'worker',
+  'codec',
+  'logger',
+  'metrics',
+  'abortGrace',
+  'inquireFor',
+] as const satisfies readonly (keyof TestKitOptions)[]
 
 interface KitParts extends TestKitOptions {
   readonly connectionString: string

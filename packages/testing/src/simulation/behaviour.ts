@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BusinessError, type Duration, PermanentError, TransientError } from 'holdfast'
-import { parseDuration } from 'holdfast/internal'
+import { checkOptions, parseDuration } from 'holdfast/internal'
 import { createRandom, type Seed } from './random.js'
 
 /** How often, in per cent, a call ends otherwise than well; how long it takes. What is left out is 0. */
@@ -89,6 +89,7 @@ export function behaviours(steps: Readonly<Record<string, BehaviourOptions>>, se
 
 /** Refuses shares that are no percentages or more than 100 together; returns the durations. */
 export function checkBehaviour(options: BehaviourOptions): readonly [shortest: number, longest: number] {
+  checkOptions('behaviour', options, [...ORDER.map(([share]) => share), 'minDuration', 'maxDuration'])
   const shares = ORDER.map(([share]) => ({ share, value: options[share] ?? 0 }))
   const bad = shares.find(({ value }) => !Number.isFinite(value) || value < 0 || value > 100)
   if (bad) throw new RangeError(`behaviour: ${bad.share} is ${bad.value}; it must be a percentage from 0 to 100`)

@@ -1,5 +1,5 @@
 import type { Duration } from 'holdfast'
-import { parseDuration } from 'holdfast/internal'
+import { checkOptions, parseDuration } from 'holdfast/internal'
 import { inLanes } from '../harness/lanes.js'
 import type { Behaviour, Outcome } from './behaviour.js'
 
@@ -62,6 +62,16 @@ export interface Simulator {
  * network.start()
  */
 export function createSimulator<Wait>(options: SimulatorOptions<Wait>): Simulator {
+  checkOptions('createSimulator', options, [
+    'every',
+    'atOnce',
+    'find',
+    'key',
+    'rollKey',
+    'behaviour',
+    'answer',
+    'onError',
+  ])
   const { find, key, rollKey = key, answer, behaviour, atOnce = 1, onError = rethrowLater } = options
   const everyMs = parseDuration(options.every ?? '1s', 'createSimulator: every')
   const outcomes: Record<Outcome, number> = {

@@ -5,8 +5,8 @@ import type { Batch, BatchStatus } from '../batch.js'
 
 interface BatchFilter {
   readonly batchId?: string
-  readonly domain?: string
-  readonly status?: BatchStatus
+  readonly domain?: string | undefined
+  readonly status?: BatchStatus | undefined
   readonly limit: number
 }
 

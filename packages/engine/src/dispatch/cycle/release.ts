@@ -49,7 +49,9 @@ async function executionOf(
     const { id, definition } = await (configured === null
       ? definitions.store(target.workflow)
       : definitions.find(configured))
-    return { execType: definition.name, version: definition.version, redirected: false, definitionId: id }
+    const { name: execType, version } = definition
+    const redirected = execType !== target.workflow.name || version !== target.workflow.version
+    return { execType, version, redirected, definitionId: id }
   }
   const { name, version } = target.process
   if (configured === null || configured === name) return { execType: name, version, redirected: false }
@@ -75,7 +77,7 @@ async function releaseOrSplit(
   } catch (error) {
     if (isTransient(error) || (error instanceof HoldfastError && error.code === 'HF_UNKNOWN_DEFINITION')) throw error
     const { type, most } = request
-    logger.warn({ err: error, type, most }, 'a batch could not be released; looking for the item that is to blame')
+    logger.warn({ err: error, type, most }, 'a batch could not be released; searching for the item that makes it fail')
     if (most > 1) {
       return releaseOrSplit(parts, { ...request, batch: newId(), most: Math.floor(most / 2) }, from, slots)
     }

@@ -35,15 +35,15 @@ export interface DispatchItemDetails extends DispatchItem {
 }
 
 export interface ItemFilter {
-  readonly domain: string | null
-  readonly type: string | null
-  readonly status: DispatchStatus | null
-  readonly key: string | null
-  readonly batch: string | null
-  readonly startFrom: Date | null
-  readonly startUntil: Date | null
-  readonly since: Date | null
-  readonly until: Date | null
+  readonly domain: string | undefined
+  readonly type: string | undefined
+  readonly status: DispatchStatus | undefined
+  readonly key: string | undefined
+  readonly batch: string | undefined
+  readonly startFrom: Date | undefined
+  readonly startUntil: Date | undefined
+  readonly since: Date | undefined
+  readonly until: Date | undefined
 }
 
 const COLUMNS = `

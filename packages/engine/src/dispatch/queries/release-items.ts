@@ -14,7 +14,7 @@ export interface ReleaseRequest {
   readonly execType: string
   readonly version: number
   readonly contextVersion: number
-  /** Another process than the definition's own is started, whose state was not checked. */
+  /** Another process or workflow than the definition's own is started: its schema has not checked the context. */
   readonly redirected: boolean
   /** Of a workflow: the stored definition. */
   readonly definitionId?: number

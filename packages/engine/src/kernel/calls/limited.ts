@@ -42,19 +42,22 @@ export function callLimited<Result>(
     // Also for code that never ends: what it listens to lives longer than the call.
     const done = () => {
       clearTimeout(timer)
+      clearTimeout(grace)
       endedBy?.removeEventListener('abort', onEnd)
     }
     if (endedBy?.aborted) onEnd()
     else endedBy?.addEventListener('abort', onEnd)
-    running
-      .then(
-        (value) => (told ? reject(told) : resolve(value)),
-        (error: unknown) => reject(told ?? error),
-      )
-      .finally(() => {
+    running.then(
+      (value) => {
         done()
-        clearTimeout(grace)
-      })
+        if (told) reject(told)
+        else resolve(value)
+      },
+      (error: unknown) => {
+        done()
+        reject(told ?? error)
+      },
+    )
   })
 }
 

@@ -46,7 +46,7 @@ export async function operatorCall<T>(
     lockMs,
     commitBy: began + COMMIT_BY,
     commitMs: ANSWER_WITHIN - COMMIT_BY,
-    late: () => busy(operation, COMMIT_BY, 'the database did not get to it in time'),
+    late: () => busy(operation, COMMIT_BY, 'the database did not execute it in time'),
     onCommit: () => {
       committing = true
     },

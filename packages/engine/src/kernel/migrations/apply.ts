@@ -14,7 +14,7 @@ import { readState } from './state.js'
 export type ApplyOutcome = 'busy' | 'done' | AppliedFiles
 
 /** The names of the files that one transaction applied. */
-export interface AppliedFiles {
+interface AppliedFiles {
   readonly applied: readonly string[]
   readonly functions: readonly string[]
 }

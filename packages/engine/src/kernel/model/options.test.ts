@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
 import { declareOptions } from '../validation/declared.js'
-import { checkResultOptions, listFilter, uuid } from './options.js'
+import { checkResultOptions, listFilter, page, uuid } from './options.js'
 import { toPage } from './page.js'
 
-const check = declareOptions({ ...listFilter, batch: uuid })
+const check = declareOptions({ ...listFilter, ...page, batch: uuid })
 
 test('U-05 lists of all models take the same filters', () => {
   const place = { createdAt: new Date(7), id: 'b' }

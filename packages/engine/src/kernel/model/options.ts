@@ -1,5 +1,5 @@
 import { parseId } from '../ids/id.js'
-import { date, declareOptions, duration, integer, type OptionRule, text } from '../validation/declared.js'
+import { boolean, date, declareOptions, duration, integer, type OptionRule, text } from '../validation/declared.js'
 import { invalidOption } from '../validation/invalid-option.js'
 import { type Place, readCursor } from './page.js'
 
@@ -13,17 +13,19 @@ const cursor: OptionRule<Place | undefined> = (where, _name, value) => readCurso
  * The filters that the lists of all models share. A model adds its own beside them.
  *
  * @example
- * const checkFilter = declareOptions({ ...listFilter, status: choice(commandStatuses), batch: uuid })
+ * const filter = { ...listFilter, status: choice(commandStatuses), batch: uuid }
+ * const checkList = declareOptions({ ...filter, ...page })
  */
 export const listFilter = {
   domain: text(),
   type: text(),
-  key: text(),
+  key: text({ max: 512 }),
   since: date,
   until: date,
-  cursor,
-  limit: integer({ min: 1, max: 10_000, default: 100 }),
 }
+
+/** What a list takes besides its filter, and a count does not. */
+export const page = { cursor, limit: integer({ min: 1, max: 10_000, default: 100 }) }
 
 /** When work begins that does not begin at once: at a moment, or so long after now by the clock of the database. */
 export type LaterStart = { readonly start_ms: number } | { readonly start_in_ms: number }
@@ -42,3 +44,6 @@ export function laterStart(
 
 /** The options of every `result()`. */
 export const checkResultOptions = declareOptions({ timeout: duration({ default: '30s' }) })
+
+/** The options of every `cancel`. */
+export const checkCancelOptions = declareOptions({ compensate: boolean({ default: true }) })

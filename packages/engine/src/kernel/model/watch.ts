@@ -36,7 +36,7 @@ export function createWatch<Member>({ everyMs, ask, check, what, logger }: Optio
     try {
       await ask([...members], (member) => members.has(member))
     } catch (error) {
-      logger.debug({ err: error }, `could not look ${what}; looking again`)
+      logger.debug({ err: error }, `could not read ${what}; trying again`)
     } finally {
       looking = false
       if (again) void look()

@@ -66,7 +66,7 @@ export function createPresence(db: Executor, { worker, has, beaten, everyMs = EV
         backoff.reset()
         pause = everyMs
       } catch (error) {
-        logger.warn({ err: error }, 'could not note what this worker has; trying again')
+        logger.warn({ err: error }, 'could not record the definitions of this worker; trying again')
         pause = Math.min(backoff.next(), everyMs)
       }
     }

@@ -77,7 +77,7 @@ export function createMissingWorkers({
       if (await isLive(name)) return
       logger.warn({ event: 'no_live_worker', model, type: name }, missingWorker(model, name))
     } catch (error) {
-      logger.debug({ err: error, model, type: name }, 'could not look whether a worker has it')
+      logger.debug({ err: error, model, type: name }, 'could not check whether a worker has it')
     }
   }
 

@@ -150,7 +150,7 @@ function createLoop(
     } catch (error) {
       // An outage is waited for; any other error rejects the waits of this poll.
       if (!isTransient(error)) for (const key of keys) end(key, { error: toError(error) })
-      else logger.debug({ err: error, model: source.model }, 'could not look for results; looking again')
+      else logger.debug({ err: error, model: source.model }, 'could not poll for results; polling again')
     } finally {
       polling = false
       if (again) {

@@ -1,3 +1,4 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Duration } from '../duration/duration.js'
 import { invalidOption } from './invalid-option.js'
 import {
@@ -11,6 +12,7 @@ import {
   numberOption,
   textOption,
 } from './options.js'
+import { checkSchema } from './schema.js'
 
 /**
  * What one option must be, and what it is where it is left out. Without a `default` among its rules an option may be left out;
@@ -110,11 +112,30 @@ export function choice<const Choice extends string>(
     rules.default === undefined && value === undefined ? undefined : choiceOption(where, name, value, choices, rules)
 }
 
+const checkSpan = declareOptions({ from: date, until: date })
+
+/** Any Standard Schema. */
+export const schema: OptionRule<StandardSchemaV1 | undefined> = (where, name, value) =>
+  value === undefined ? undefined : checkSchema(where, name, value)
+
 /** A function of the caller. */
 export const callback =
   <Wanted>(): OptionRule<Wanted | undefined> =>
   (where, name, value) =>
     functionOption<Wanted>(where, name, value, { default: undefined })
+
+/** Null is something else than left out: it takes a value away. */
+export const orNull =
+  <Value>(rule: OptionRule<Value>): OptionRule<Value | null> =>
+  (where, name, value) =>
+    value === null ? null : rule(where, name, value)
+
+/** From a moment on, and before another. */
+export const timeSpan: OptionRule<{ readonly from: Date | undefined; readonly until: Date | undefined }> = (
+  where,
+  name,
+  value,
+) => checkSpan(`${where}: ${name}`, value)
 
 /** Checked elsewhere: a schema, a transaction, data. */
 export const anything: OptionRule<unknown> = (_where, _name, value) => value

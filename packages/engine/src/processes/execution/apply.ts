@@ -276,7 +276,9 @@ function resolve(state: ExecutionState, event: RecordedEvent): Effect {
   call.failedAs = undefined
   call.lastSeq = seq
   decide(state)
-  if (detail?.resolved === 'done' || detail?.resolved === 'skipped') return complete(state, call, event)
+  if (detail?.resolved === 'done') return complete(state, call, event)
+  // The code goes on without a result. What is known of the effect of its attempts stays: that decides about its compensation.
+  if (detail?.resolved === 'skipped') return settle(state, call, event, { value: returned(state, call, event) })
   attempted(call, 'notDone')
   // What `execute` has returned stands: a call that it did not wait for is not begun again.
   if (!state.ending) begin(call, 'new')

@@ -6,11 +6,11 @@ import { type Batcher, createBatcher } from '../../kernel/batching/batcher.js'
 import type { Queryable } from '../../kernel/database/executor.js'
 import { GIVE_UP_AFTER } from '../../kernel/database/retrying.js'
 import { splitName } from '../../kernel/ids/name.js'
+import type { StartedOne } from '../../kernel/model/handle.js'
 import type { Runtime } from '../../kernel/model/runtime.js'
 import { presenceIn } from '../../kernel/results/presence.js'
 import { invalidOption } from '../../kernel/validation/invalid-option.js'
 import { checkOptions } from '../../kernel/validation/options.js'
-import { checkAnswer } from '../client.js'
 import { type ProcessCalls, StartedProcess } from '../handle.js'
 import {
   flushManagedStatement,
@@ -18,6 +18,7 @@ import {
   startManagedStatement,
   startProcesses,
 } from '../queries/start-processes.js'
+import { checkAnswer, type ProcessToStart, type StartManyOptions, startAll } from '../start-many.js'
 import { definedManager, type ManagerDefinition } from './define.js'
 import { type EncodedManagedStart, encodeManagedStart, type ManagerStartDetails } from './encode-start.js'
 import { forgetGone, refusalIn, toRefusedError } from './refused-command.js'
@@ -34,6 +35,12 @@ export interface ManagerClient {
     state: NoInfer<Input>,
     options?: ManagerStartOptions,
   ): Promise<StartedProcess<Record<never, never>>>
+  /** Starts thousands with their first commands, all or none. */
+  startMany<Input>(
+    definition: ManagerDefinition<Input>,
+    processes: readonly ProcessToStart<NoInfer<Input>>[],
+    options?: StartManyOptions,
+  ): Promise<StartedOne[]>
   close(): Promise<void>
 }
 
@@ -85,6 +92,23 @@ export function createManagerClient(parts: Parts): ManagerClient {
           if (!again || attempt > 1) throw toRefusedError(refusal, encoded.envelope)
         }
       }
+    },
+    async startMany(definition, processes, options) {
+      const manager = definedManager(definition)
+      if (!manager) throw invalidOption('startMany', 'definition', 'must be made with defineManager')
+      let envelope: EncodedManagedStart['envelope']
+      const encode = async (input: unknown, details: ManagerStartDetails, where: string) => {
+        const encoded = await encodeManagedStart(manager, input, details, { codec, outgoing, where })
+        envelope ??= encoded.envelope
+        return encoded
+      }
+      const by = { encode, statement: startManagedStatement }
+      const started = await startAll(db, manager, processes, options, by).catch((error: unknown) => {
+        const refusal = refusalIn(error)
+        throw refusal === undefined || !envelope ? error : toRefusedError(refusal, envelope)
+      })
+      missing.made('processes', manager.name, isLive)
+      return started
     },
     close: () => starts.close(GIVE_UP_AFTER),
   }

@@ -109,10 +109,7 @@ describe('decide', () => {
   })
 
   it.each([
-    [
-      'the command was answered before',
-      { before: { command: { kind: 'COMMAND', step: 'x', occurrence: 1, answered: true } } },
-    ],
+    ['the command was answered before', { before: { earlierCommand: true } }],
     ['it is on record under its id', { replyId: 'a', before: { recorded: true } }],
     ['it is provisional and from outside', { final: false }],
   ] as [string, Partial<Incoming>][])('M-03 ignores a reply: %s', (_, more) => {

@@ -5,11 +5,11 @@
 
 import type { Encoded } from '../../kernel/codec/codec.js'
 import { PermanentError } from '../../kernel/failure/failure-errors.js'
-import type { SentBefore } from '../queries/read-managed.js'
+import type { ManagedProcess, SentBefore } from '../queries/read-managed.js'
 import type { StoredReply } from '../replies/message.js'
 import { hasEnded } from '../states.js'
 import { type Changes, type CommandSent, Draft, type DraftOptions, type KeptReply, type ManagedEvent } from './draft.js'
-import { takeNext } from './forward.js'
+import { begin, takeNext } from './forward.js'
 import { patchWithUnappliedReplies, recordLateReply } from './late-replies.js'
 import { applyFinalReply, applyOperatorRequest, keepWaiting } from './operating.js'
 import { troubleOf } from './step-reply.js'
@@ -64,6 +64,7 @@ export function decide(input: DecisionInput): Decision {
   const overBefore = hasEnded(managed.status)
   const progress: ReplyProgress = { draft, overBefore, replied: new Set(), ignored: [], late: [] }
   if (!overBefore && managed.cancel === 'PLAIN') draft.end('CANCELLED')
+  if (isUnbegun(managed)) begin(draft)
   for (const incoming of input.replies) applyReply(progress, incoming)
   if (!overBefore) {
     if (!draft.changes.ended && draft.changes.send === undefined) applyOperatorRequest(draft)
@@ -74,6 +75,10 @@ export function decide(input: DecisionInput): Decision {
   if (overBefore || draft.changes.ended) patchWithUnappliedReplies(draft)
   return toDecision(progress)
 }
+
+/** Started through SQL: no program with its handlers has seen it yet. */
+const isUnbegun = ({ last, status, cancel }: ManagedProcess): boolean =>
+  last.seq === 0 && status === 'PENDING' && cancel === null
 
 interface ReplyProgress {
   readonly draft: Draft
@@ -117,7 +122,7 @@ function isRepetition({ draft, replied }: ReplyProgress, { reply, replyId, befor
   }
   if (reply.commandId === null) return false
   const current = draft.changes.position.detail.startedId === reply.commandId
-  return current || replied.has(reply.commandId) || before.command !== undefined
+  return current || replied.has(reply.commandId) || before.earlierCommand === true
 }
 
 function keep({ draft, overBefore, late }: ReplyProgress, { reply, replyId, messageId }: Incoming): void {

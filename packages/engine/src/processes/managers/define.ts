@@ -5,12 +5,11 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Duration } from '../../kernel/duration/duration.js'
 import { checkName } from '../../kernel/ids/name.js'
 import { createDefined, type Defined } from '../../kernel/model/defined.js'
+import { callback, choice, declareOptions, integer, required, schema } from '../../kernel/validation/declared.js'
 import { describe, shown } from '../../kernel/validation/describe.js'
 import { invalidOption } from '../../kernel/validation/invalid-option.js'
-import { checkOptions, choiceOption, functionOption, integerOption } from '../../kernel/validation/options.js'
-import { checkSchema } from '../../kernel/validation/schema.js'
 import { checkPlainName } from '../define.js'
-import type { DeadlineAction } from '../states.js'
+import { type DeadlineAction, deadlineActions } from '../states.js'
 import type { StepCommand } from './step-command.js'
 import type { StepReply } from './step-reply.js'
 
@@ -84,24 +83,21 @@ const managers = createDefined<DefinedManager>()
 /** What the engine reads of a definition that was made with `defineManager`. */
 export const definedManager = managers.of
 
-const KNOWN_OPTIONS = [
-  'state',
-  'steps',
-  'version',
-  'firstStep',
-  'command',
-  'onReply',
-  'nextStep',
-  'compensation',
-  'waitOnly',
-  'timeout',
-  'deadline',
-  'deadlineAction',
-] as const
-
-const OPTIONAL = ['compensation', 'waitOnly', 'timeout', 'deadline'] as const
-
-type Handlers = Pick<DefinedManager, 'firstStep' | 'command' | 'onReply' | 'nextStep' | (typeof OPTIONAL)[number]>
+const handler = <Name extends keyof DefinedManager>() => callback<NonNullable<DefinedManager[Name]>>()
+const checkManagerOptions = declareOptions({
+  state: required(schema),
+  steps: stepNames,
+  version: integer({ min: 1, max: 1_000, default: 1 }),
+  firstStep: required(handler<'firstStep'>()),
+  command: required(handler<'command'>()),
+  onReply: required(handler<'onReply'>()),
+  nextStep: required(handler<'nextStep'>()),
+  compensation: handler<'compensation'>(),
+  waitOnly: handler<'waitOnly'>(),
+  timeout: handler<'timeout'>(),
+  deadline: handler<'deadline'>(),
+  deadlineAction: choice(deadlineActions, { default: 'tsq' }),
+})
 
 /**
  * Declares a step-based process: a state machine over commands and their replies.
@@ -125,38 +121,15 @@ export function defineManager<StateSchema extends StandardSchemaV1, const Step e
   options: ManagerOptions<StateSchema, Step>,
 ): ManagerDefinition<StandardSchemaV1.InferInput<StateSchema>> {
   const where = `defineManager ${shown(domain)}/${shown(type)}`
-  const given = checkOptions(where, options, KNOWN_OPTIONS)
+  // Inside, the handlers get what they themselves made; the types above hold it together.
+  const { state, ...given } = checkManagerOptions(where, options)
   checkPlainName(where, 'domain', domain)
   checkPlainName(where, 'type', type)
-  for (const name of ['firstStep', 'command', 'onReply', 'nextStep'] as const) functionOption(where, name, given[name])
-  for (const name of OPTIONAL) functionOption(where, name, given[name], { default: undefined })
-  // Inside, the handlers get what they themselves made; the types above hold it together.
-  const { firstStep, command, onReply, nextStep, compensation, waitOnly, timeout, deadline } =
-    options as unknown as Handlers
-  return managers.publish({
-    kind: 'manager',
-    domain,
-    type,
-    name: `${domain}/${type}`,
-    version: integerOption(where, 'version', given.version, { min: 1, max: 1_000, default: 1 }),
-    stateSchema: checkSchema(where, 'state', options.state),
-    steps: stepsOption(where, given.steps),
-    firstStep,
-    command,
-    onReply,
-    nextStep,
-    compensation,
-    waitOnly,
-    timeout,
-    deadline,
-    deadlineAction: choiceOption(where, 'deadlineAction', given.deadlineAction, ['tsq', 'compensate', 'fail'], {
-      default: 'tsq',
-    }),
-  })
+  return managers.publish({ kind: 'manager', domain, type, name: `${domain}/${type}`, ...given, stateSchema: state })
 }
 
-function stepsOption(where: string, steps: unknown): ReadonlySet<string> | undefined {
+function stepNames(where: string, name: string, steps: unknown): ReadonlySet<string> | undefined {
   if (steps === undefined) return undefined
-  if (Array.isArray(steps) && steps.length > 0) return new Set(steps.map((step) => checkName(where, 'steps', step)))
-  throw invalidOption(where, 'steps', `must be a list of names, not ${describe(steps)}`)
+  if (Array.isArray(steps) && steps.length > 0) return new Set(steps.map((step) => checkName(where, name, step)))
+  throw invalidOption(where, name, `must be a list of names, not ${describe(steps)}`)
 }

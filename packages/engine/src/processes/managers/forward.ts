@@ -5,11 +5,21 @@ import type { RecordedFailure } from '../history.js'
 import type { ManagedDetail } from '../queries/read-managed.js'
 import type { StoredReply } from '../replies/message.js'
 import type { Draft } from './draft.js'
-import { refusalOf, toStepReply } from './step-reply.js'
+import { failureIn, refusalOf, toStepReply } from './step-reply.js'
 import { carriedLimit, exceedDeadline, isLate } from './time-limits.js'
 import { beginUndoing } from './undoing.js'
 
 type Entered = Readonly<Record<string, number>>
+
+/** Enters the first step. Handlers that fail leave no record: the operator's retry begins again. */
+export function begin(draft: Draft): void {
+  const before = draft.changes
+  try {
+    enter(draft, draft.handlers.firstStep(draft.state), {})
+  } catch (error) {
+    draft.changes = { ...before, status: 'WAITING_FOR_TSQ', error: failureIn(error) }
+  }
+}
 
 /** Begins a step: sends its command, or waits for what comes from outside. */
 export function enter(draft: Draft, step: string, before: Entered): void {

@@ -215,3 +215,60 @@ test('M-03 a reply delivered twice, even together, is applied once', async () =>
   await idle()
   expect(await bus.process(id)).toEqual(before)
 })
+
+const until = (id: string, status: string) =>
+  waitFor(status, async () => (await bus.hf.process(Order, id).get()).status === status)
+
+const startThroughSql = async (input: object, options: object = {}) => {
+  const [row] = await bus.sql<{ id: string }>(`select holdfast.start('orders', 'Order', $1, $2) as id`, [
+    input,
+    options,
+  ])
+  return row?.id ?? ''
+}
+
+test('M-02 K-15 a manager that is started through SQL checks its state, sends its first command and goes on', async () => {
+  const id = await startThroughSql({ order: 'SQL-1' }, { key: 'SQL-1', deadline: '1h' })
+  await bus.hf.process(Order, id).result()
+  expect(commandsOf('SQL-1')).toEqual(['Reserve', 'Charge', 'Ship'])
+  expect(await bus.hf.process(Order, 'SQL-1').get()).toMatchObject({
+    id,
+    status: 'COMPLETED',
+    model: 'STEP_BASED',
+    state: { receipt: 'R-SQL-1', seen: ['reserve SUCCESS', 'charge SUCCESS', 'ship SUCCESS'] },
+    deadline: expect.any(Date),
+  })
+})
+
+test('M-02 K-15 a manager that is started through SQL with a state that does not fit needs an operator, who may cancel it', async () => {
+  const id = await startThroughSql({ order: 7 })
+  await until(id, 'WAITING_FOR_TSQ')
+  expect(await troubled(id)).toBe(1)
+  await bus.hf.process(Order, id).retry(by)
+  await until(id, 'WAITING_FOR_TSQ')
+  await bus.hf.process(Order, id).cancel(by)
+  await until(id, 'CANCELLED')
+})
+
+test('M-02 a manager that is started through SQL and cancelled before its start sends nothing', async () => {
+  const id = await startThroughSql({ order: 'SQL-3' }, { delay: '1d' })
+  await bus.hf.process(Order, id).cancel(by)
+  await until(id, 'CANCELLED')
+  expect(commandsOf('SQL-3')).toEqual([])
+})
+
+test('M-02 U-02 startMany starts managers with their first commands, all or none', async () => {
+  const orders = ['MANY-1', 'MANY-2']
+  const many = orders.map((order) => ({ input: { order }, key: order }))
+  const started = await bus.hf.startMany(Order, many)
+  expect(started).toEqual([
+    { id: expect.any(String), created: true },
+    { id: expect.any(String), created: true },
+  ])
+  for (const { id } of started) await bus.hf.process(Order, id).result()
+  for (const order of orders) expect(commandsOf(order)).toEqual(['Reserve', 'Charge', 'Ship'])
+  expect((await bus.hf.startMany(Order, many)).map(({ created }) => created)).toEqual([false, false])
+  const broken = [{ input: { order: 'MANY-3' } }, { input: { order: 4 as never } }]
+  await expect(bus.hf.startMany(Order, broken)).rejects.toMatchObject({ code: 'HF_INVALID_DATA' })
+  expect(await bus.hf.processes.count({ key: 'MANY-3' })).toBe(0)
+})

@@ -14,6 +14,8 @@ const Slow = defineCommand('repairs_slowly', 'Slow')
 
 /** What the handlers of the manager do for now; tests repair them as a deploy would. */
 const faults = new Set<string>()
+/** Whose commands succeed from now on. */
+const repaired = new Set<string>()
 const done: string[] = []
 /** What the slow commands wait for, by their ids. */
 const answers = new Map<string, ReturnType<typeof gate>>()
@@ -63,6 +65,7 @@ beforeAll(async () => {
     Do,
     ({ of, what, mode }) => {
       done.push(`${of}: ${what}`)
+      if (repaired.has(of)) return
       const [fault] = mode.split(' ').slice(-1)
       if (faults.has(`${of} ${what}`) || fault === 'refused') throw new BusinessError('no', { code: 'REFUSED' })
       if (fault === 'lost') throw new Error('read ECONNRESET')
@@ -230,6 +233,66 @@ test('K-19 cancelled while its command waits for an operator because it was refu
   await bus.rests(id, 'CANCELLED')
   expect(doneFor('refused for good')).toEqual(['first', 'second', 'undo first'])
   expect(await bus.hf.trouble.count({ model: 'commands', domain: 'repairs' })).toBe(0)
+})
+
+test.each(['cancel', 'retry', 'complete'] as const)(
+  'K-19 P-16 cancelled while its command is in troubleshooting with an unknown outcome, it waits for the operator’s %s of the command, and undoes it once',
+  async (verb) => {
+    const of = `unknown, then ${verb}`
+    const { id } = await bus.hf.start(Repaired, { of, mode: 'second lost' })
+    await bus.rests(id, 'WAITING_FOR_TSQ')
+    expect(await bus.cancel(id, 'COMPENSATE')).toBe('done')
+    const [command] = (await bus.hf.commands.list({ correlationId: id, status: 'IN_TROUBLESHOOTING_QUEUE' })).items
+    await waitFor('the worker has seen the cancel', async () => {
+      const { due_at, leased_by, error_code } = await bus.process(id)
+      return due_at === null && leased_by === null && error_code === 'COMMAND_IN_TROUBLESHOOTING'
+    })
+    expect(doneFor(of)).toEqual(['first', 'second'])
+    repaired.add(of)
+    await bus.hf.command(Do, command?.id ?? '')[verb](by)
+    await bus.rests(id, 'CANCELLED')
+    const again = verb === 'retry' ? ['second'] : []
+    expect(doneFor(of)).toEqual(['first', 'second', ...again, 'undo second', 'undo first'])
+    expect(await troubles(id)).toEqual([])
+    // An operator who comes too late is refused, and changes nothing.
+    await expect(bus.hf.process(Repaired, id).retry(by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
+    await expect(bus.hf.command(Do, command?.id ?? '').retry(by)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
+  },
+)
+
+test('P-16 cancelled without compensation while its command is in troubleshooting, it ends at once, and the command still needs a person', async () => {
+  const of = 'left to a person'
+  const { id } = await bus.hf.start(Repaired, { of, mode: 'second lost' })
+  await bus.rests(id, 'WAITING_FOR_TSQ')
+  expect(await bus.cancel(id, 'PLAIN')).toBe('done')
+  await bus.rests(id, 'CANCELLED')
+  expect(await troubles(id)).toEqual([])
+  const [command] = (await bus.hf.commands.list({ correlationId: id, status: 'IN_TROUBLESHOOTING_QUEUE' })).items
+  await bus.hf.command(Do, command?.id ?? '').cancel(by)
+  expect(await bus.process(id)).toMatchObject({ status: 'CANCELLED' })
+  expect(doneFor(of)).toEqual(['first', 'second'])
+})
+
+test('M-03 operators who retry the process and its command at the same moment call the command once more, and no step twice', async () => {
+  const of = 'both at once'
+  const { id } = await bus.hf.start(Repaired, { of, mode: 'second broken' })
+  await bus.rests(id, 'WAITING_FOR_TSQ')
+  const [command] = (await bus.hf.commands.list({ correlationId: id, status: 'IN_TROUBLESHOOTING_QUEUE' })).items
+  repaired.add(of)
+  const process = bus.hf.process(Repaired, id)
+  const answers = await Promise.allSettled([
+    process.retry(by),
+    bus.hf.command(Do, command?.id ?? '').retry(by),
+    process.retry(by),
+    bus.hf.command(Do, command?.id ?? '').retry(by),
+  ])
+  // A second operator, or one who comes after the end, is told so.
+  for (const answer of answers) {
+    if (answer.status === 'rejected') expect(answer.reason).toMatchObject({ code: 'HF_WRONG_STATUS' })
+  }
+  expect(await bus.rests(id, 'COMPLETED')).toMatchObject({ state: { replies: 2 } })
+  expect(doneFor(of)).toEqual(['first', 'second', 'second'])
+  expect(await troubles(id)).toEqual([])
 })
 
 test('P-16 cancelled with compensation while its handlers fail: the step whose reply is kept is undone too', async () => {

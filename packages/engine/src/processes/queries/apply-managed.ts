@@ -57,7 +57,8 @@ function restOf({ status, ended, error, waitingFor, dueAt, timeoutAt }: Decision
     error,
     due_ms: dueAt,
     wait_timeout_ms: timeoutAt,
-    ...(ended ? {} : { waiting_for: callId(waitingFor.step, waitingFor.occurrence) }),
+    // One that has not begun waits for no step.
+    ...(ended || waitingFor.step === '' ? {} : { waiting_for: callId(waitingFor.step, waitingFor.occurrence) }),
   }
 }
 

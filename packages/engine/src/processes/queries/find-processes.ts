@@ -49,23 +49,23 @@ export interface ProcessRecord<Result = unknown> {
 
 /** What a list may be narrowed to. */
 export interface ProcessFilter {
-  readonly ids?: readonly string[]
-  readonly domain?: string
-  readonly type?: string
-  readonly status?: ProcessStatus
-  readonly key?: string
+  readonly ids?: readonly string[] | undefined
+  readonly domain?: string | undefined
+  readonly type?: string | undefined
+  readonly status?: ProcessStatus | undefined
+  readonly key?: string | undefined
   /** Those that have all of these. */
-  readonly attributes?: Readonly<Record<string, string | number | boolean>>
-  readonly batch?: string
-  readonly parent?: string
+  readonly attributes?: Readonly<Record<string, string | number | boolean>> | undefined
+  readonly batch?: string | undefined
+  readonly parent?: string | undefined
   /** The call that it waits for or will try again. */
-  readonly waitingFor?: string
+  readonly waitingFor?: string | undefined
   /** Created at that moment or later. */
-  readonly since?: Date
+  readonly since?: Date | undefined
   /** Created before it. */
-  readonly until?: Date
+  readonly until?: Date | undefined
   /** Claimed for longer than this, in milliseconds. */
-  readonly longerThanMs?: number
+  readonly longerThanMs?: number | undefined
   /** The last row of the page before. */
   readonly after?: Place | undefined
   readonly limit: number

@@ -72,22 +72,13 @@ export type ManagedRow = Omit<ManagedProcess, 'last' | 'ahead'> & {
   readonly ahead: (readonly [number, StoredReply])[] | null
 }
 
-/** A command that the process sent before the one it waits for; and whether the same reply is on record already. */
+/** Whether a reply is to a command that the process sent before the one it waits for, and whether it is on record already. */
 export interface SentBefore {
-  readonly command?: {
-    readonly kind: RecordKind
-    readonly step: string
-    readonly occurrence: number
-    readonly answered: boolean
-  }
+  readonly earlierCommand?: boolean
   readonly recorded?: boolean
 }
 
-export type KnownRow = readonly [
-  messageId: string,
-  command: readonly [RecordKind, string, number, boolean] | null,
-  recorded: boolean,
-]
+export type KnownRow = readonly [messageId: string, command: object | null, recorded: boolean]
 
 interface AskedReply {
   readonly messageId: string
@@ -144,13 +135,9 @@ export function toManaged(rows: readonly ManagedRow[] | null | undefined): Reado
 }
 
 export function toKnown(rows: readonly KnownRow[] | null | undefined): ReadonlyMap<string, SentBefore> {
-  return new Map(
-    (rows ?? []).map(([messageId, command, recorded]) => {
-      if (!command) return [messageId, { recorded }]
-      const [kind, step, occurrence, answered] = command
-      return [messageId, { recorded, command: { kind, step, occurrence, answered } }]
-    }),
-  )
+  const toBefore = ([messageId, command, recorded]: KnownRow) =>
+    [messageId, { earlierCommand: command !== null, recorded }] as const
+  return new Map(rows?.map(toBefore))
 }
 
 function toPosition([seq, kind, name, occurrence, status, attempt, , , detail, at]: PositionRow): Position {

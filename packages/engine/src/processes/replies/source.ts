@@ -23,7 +23,7 @@ export function replySource(db: Executor, { domain, queue, logger, metrics }: Op
       for (const reply of unknown) logger.warn({ domain, ...reply }, 'a reply to no process of this domain: removed')
       if (unknown.length > 0) metrics.count('replies_unknown', labels, unknown.length)
       if (malformed > 0) {
-        logger.warn({ domain, queue, messages: malformed }, 'messages that are no replies: archived')
+        logger.warn({ domain, queue, messages: malformed }, 'messages that are not replies: archived')
         metrics.count('messages_not_ours', labels, malformed)
       }
       return answer

@@ -12,7 +12,7 @@ import {
   stepCompensated,
 } from './compensations.js'
 import type { Decision } from './decision.js'
-import { settle } from './fail.js'
+import { refuseInput, settle } from './fail.js'
 import type { InstanceEvent } from './instance-event.js'
 import { plainPayloads } from './payloads.js'
 import { abort, cancel, decideHuman, requeue } from './people.js'
@@ -49,7 +49,7 @@ export function decide(
 function applyEvent(t: Transition, event: InstanceEvent): void {
   switch (event.type) {
     case 'started':
-      start(t)
+      start(t, event)
       break
     case 'decided':
       decideHuman(t, event.step, event.decision, event.by)
@@ -119,11 +119,12 @@ function report(t: Transition, event: Report): void {
   }
 }
 
-function start(t: Transition): void {
+function start(t: Transition, { input = t.input, refused }: Extract<InstanceEvent, { type: 'started' }>): void {
   if (t.status !== 'PENDING') return
   t.setInstance({ status: 'RUNNING' })
   t.write({ type: 'workflow_started', status: 'RUNNING' })
-  proceed(t, [{ step: t.plan.start, input: t.input }])
+  if (refused) refuseInput(t, refused)
+  else proceed(t, [{ step: t.plan.start, input }])
 }
 
 const COOLDOWN_MS = 5_000

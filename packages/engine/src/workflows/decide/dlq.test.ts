@@ -51,6 +51,23 @@ describe('W-09 the DLQ', () => {
     })
   })
 
+  it('events say the error of a failure, and what a person found out only where that was said', () => {
+    const one = defineWorkflow('test', 'one', { dlq: true }).step('a', 'H').build()
+    const requeued = (answer?: 'notDone') => {
+      const run = new Simulation(one, null).start()
+      fail(run, 'a')
+      expect(run.events.find(({ type }) => type === 'step_failed')).toMatchObject({
+        step: 'a',
+        error: { code: 'DECLINED', message: expect.any(String) },
+      })
+      run.apply({ type: 'requeued', step: 'a', by, ...(answer ? { answer } : {}) })
+      return run.events.find(({ type }) => type === 'dlq_requeued')
+    }
+    expect(requeued('notDone')).toMatchObject({ detail: { answer: 'notDone' } })
+    expect(requeued()).not.toHaveProperty('detail')
+    expect(requeued()).not.toHaveProperty('error')
+  })
+
   it('a join that is ready while the instance is frozen fires when it is unfrozen', () => {
     const inner = defineWorkflow('test', 'inner', { dlq: true })
       .fork(

@@ -41,6 +41,19 @@ function freeze(t: Transition, step: StepState, failure: Failure): string[] {
   return queued.map(({ name }) => name)
 }
 
+/** The input does not fit the workflow: a person gives another, or cancels. In either mode, since there is nothing to undo. */
+export function refuseInput(t: Transition, failure: Failure): void {
+  const first = t.create(t.plan.start, 'PAUSED', t.input)
+  const step = t.change(first, { failure, order: t.nextOrder(), dlq: true })
+  t.setInstance({ status: 'DLQ', failure: { step: step.name, failure } })
+  t.addDeadLetter(step, 'step', failure, 'the input does not fit the schema of the workflow; nothing was called')
+  t.write(stepEvent('dlq_created', step, { failure }))
+}
+
+/** Whether `refuseInput` has stopped it: a step that was called and failed with this code has attempts. */
+export const isRefusedInput = (t: Transition, { name, attempts, failure }: StepState): boolean =>
+  name === t.plan.start && attempts === 0 && failure?.code === 'HF_INVALID_DATA'
+
 /** Ends the branch as failed, with the joins above it; if none of them has another branch left, the instance fails. */
 function passUp(t: Transition, step: StepState, failure: Failure): void {
   const { failed, place } = endure(t, step.name)

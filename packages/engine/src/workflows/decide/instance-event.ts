@@ -29,7 +29,8 @@ export interface LostCall {
 
 /** What can happen to an instance. A worker reports the first nine; people cause the others. */
 export type InstanceEvent =
-  | { readonly type: 'started' }
+  /** A worker may have checked the input that nothing else has: `input` is what the schema made of it, `refused` says that it does not fit. */
+  | { readonly type: 'started'; readonly input?: Payload; readonly refused?: Failure }
   /** A worker took the queue item. If another worker had it before, that call is lost. */
   | ({ readonly type: 'claimed'; readonly step: string; readonly kind: CallKind } & LostCall)
   | { readonly type: 'completed'; readonly step: string; readonly output: Payload }

@@ -2,10 +2,13 @@
 // the status is refused with `HF_WRONG_STATUS` and must change nothing.
 
 import { HoldfastError } from '../../kernel/errors.js'
+import { classifyFailure, type Failure } from '../../kernel/failure/classify.js'
+import { BusinessError } from '../../kernel/failure/failure-errors.js'
 import { workOf, wrongStatus } from '../../kernel/model/work.js'
 import { invalidOption } from '../../kernel/validation/invalid-option.js'
 import { instanceHasEnded, stepVerbStatuses, verbStatuses } from '../states.js'
 import { arriveAgain, complete, proceed } from './advance.js'
+import { isRefusedInput } from './fail.js'
 import type { Answer, By, HumanChoice, InstanceEvent } from './instance-event.js'
 import { continueRollback, startUndoing } from './rollback.js'
 import { skipActive } from './skip.js'
@@ -25,9 +28,14 @@ export function decideHuman(t: Transition, name: string, decision: HumanChoice, 
   } else {
     const rejected = t.change(step, { status: 'REJECTED', order: t.nextOrder() })
     t.write(stepEvent('decision_made', rejected, { ...by, detail: { decision } }))
+    t.setInstance({ failure: { step: name, failure: rejectedBy(by) } })
     stopEverything(t, by)
   }
 }
+
+/** The record of the instance and the error of `result()` say who rejected it, and why. */
+const rejectedBy = ({ actor, reason }: By): Failure =>
+  classifyFailure(new BusinessError(`${actor} rejected it: ${reason}`, { code: 'REJECTED' }), { unknown: 'permanent' })
 
 /** Undoes what was done, and ends `CANCELLED`. A second call changes nothing. */
 export function cancel(t: Transition, by: By): void {
@@ -69,6 +77,11 @@ export function requeue(t: Transition, { step: name, input, answer, by }: Requeu
   const step = t.step(name)
   if (!step?.dlq) throw wrongStep(t, name, step, typeof answer === 'object' ? 'complete' : 'retry')
   const isStep = step.status === 'PAUSED'
+  if (isRefusedInput(t, step) && input === undefined && typeof answer !== 'object') {
+    const problem = 'the input that is stored does not fit the schema of the workflow'
+    if (answer === 'skip') throw new HoldfastError('HF_CANNOT_SKIP', { ...instanceOf(t), problem })
+    throw invalidOption('workflow.retry', 'input', `must be given: ${problem}`)
+  }
   if (answer === 'skip' && isStep && type !== 'task') {
     const problem = `step \`${name}\` is a ${type} and calls nothing`
     throw new HoldfastError('HF_CANNOT_SKIP', { ...instanceOf(t), problem })
@@ -103,7 +116,12 @@ function requeueStep(t: Transition, step: StepState, answer: Answer | undefined,
   const output = outputBy(answer, step)
   const status = output ? 'COMPLETED' : 'PENDING'
   t.write(stepEvent('dlq_requeued', { ...step, status }, { ...by, ...(Object.keys(detail).length > 0 && { detail }) }))
-  if (output) proceed(t, complete(t, { ...reset, attempts: step.attempts }, output))
+  if (output) {
+    const next = complete(t, { ...reset, attempts: step.attempts }, output)
+    // One that is skipped goes on. What is known of the effect of its calls stays: that decides about its compensation.
+    if (answer === 'skip') t.change(t.step(step.name) ?? step, { outcome: step.outcome })
+    proceed(t, next)
+  }
   for (const name of [step.name, ...resumed]) resume(t, name)
   arriveAgain(t)
 }

@@ -1,7 +1,7 @@
 // The order in which steps are undone: the failed step first, then the last to end, one after the other, back to the last save point.
 // Pure. Every call that may have had an effect must be undone, and none twice at the same time.
 
-import { mustCompensate } from '../../kernel/calls/outcome.js'
+import { type CompensateIf, mustCompensate } from '../../kernel/calls/outcome.js'
 import type { Failure } from '../../kernel/failure/classify.js'
 import { compensationOf } from '../definition/definition.js'
 import { skipActive } from './skip.js'
@@ -69,10 +69,14 @@ function isToBeUndone(t: Transition, step: StepState): boolean {
   return step.outcome !== null && mustCompensate(step.outcome, compensation.compensateIf ?? byDefault)
 }
 
+/** An operator skipped it after its calls were refused: it counts as done, and has no effect. */
+const wasSkippedUndone = (step: StepState, compensateIf: CompensateIf = 'possible'): boolean =>
+  isDone(step) && step.outcome === 'refused' && !mustCompensate(step.outcome, compensateIf)
+
 /** Returns whether there is a compensation to wait for. */
 export function startUndoing(t: Transition, step: StepState): boolean {
   const compensation = compensationOf(t.plan.step(step.name))
-  if (compensation === undefined) {
+  if (compensation === undefined || wasSkippedUndone(step, compensation.compensateIf)) {
     const undone = t.change(step, { status: 'ROLLED_BACK' })
     t.write(stepEvent('compensation_success', undone, { detail: { compensation: null } }))
     return false

@@ -7,15 +7,10 @@ import type { Duration } from '../../kernel/duration/duration.js'
 import { LONGEST_TIMER } from '../../kernel/duration/duration.js'
 import { type Retry, retryOption } from '../../kernel/retry/retry-option.js'
 import { normalizeRetryPolicy, type RetryPolicy } from '../../kernel/retry/retry-policy.js'
+import { anything, boolean, declareOptions, duration, integer } from '../../kernel/validation/declared.js'
 import { describe } from '../../kernel/validation/describe.js'
 import { invalidOption } from '../../kernel/validation/invalid-option.js'
-import {
-  booleanOption,
-  checkOptions,
-  choiceOption,
-  durationOption,
-  integerOption,
-} from '../../kernel/validation/options.js'
+import { checkOptions, choiceOption, integerOption } from '../../kernel/validation/options.js'
 import type { Declared } from './declared.js'
 import type { CallSettings, CompensationDefinition, Metadata } from './definition.js'
 
@@ -91,27 +86,16 @@ export function checkCompensation(
 
 /** Fills in what was left out; the result is itself valid options. */
 export function checkCall(where: string, handler: string, options: unknown, defaults: CallDefaults): CallSettings {
-  const given = checkOptions(where, options, callOptionNames)
-  const { maxAttempts = defaults.maxAttempts, policy = defaults.retry ?? defaultRetry } = retryOption(
-    where,
-    'retry',
-    given.retry,
-  )
-  const nonIdempotent = booleanOption(where, 'nonIdempotent', given.nonIdempotent, { default: false })
-  const timeout = durationOption(where, 'timeout', given.timeout, {
-    min: '1ms',
-    max: LONGEST_TIMER,
-    default: undefined,
-  })
+  const { retry, delay, timeout, priority, metadata, nonIdempotent } = checkOfCall(where, options)
   return {
     handler,
-    maxAttempts,
-    retry: policy,
-    delay: durationOption(where, 'delay', given.delay, { default: 0 }),
-    priority: integerOption(where, 'priority', given.priority, { min: 0, max: 100, default: defaults.priority }),
+    maxAttempts: retry.maxAttempts ?? defaults.maxAttempts,
+    retry: retry.policy ?? defaults.retry ?? defaultRetry,
+    delay,
+    priority: priority ?? defaults.priority,
     nonIdempotent,
     ...(timeout === undefined ? {} : { timeout }),
-    ...checkMetadata(where, given.metadata),
+    ...checkMetadata(where, metadata),
   }
 }
 
@@ -133,16 +117,30 @@ export interface WorkflowSettings {
 }
 
 export function checkWorkflowOptions(where: string, options: unknown): WorkflowSettings {
-  const given = checkOptions(where, options, ['input', 'version', 'dlq', 'retry', 'lease'])
-  const lease = durationOption(where, 'lease', given.lease, { min: '1s', max: '1d', default: undefined })
-  const { maxAttempts, policy } = retryOption(where, 'retry', given.retry)
+  const { dlq, lease, retry } = checkOfWorkflow(where, options)
   return {
-    dlq: booleanOption(where, 'dlq', given.dlq, { default: false }),
-    maxAttempts: maxAttempts ?? 3,
-    ...(policy === undefined ? {} : { retry: policy }),
+    dlq,
+    maxAttempts: retry.maxAttempts ?? 3,
+    ...(retry.policy === undefined ? {} : { retry: retry.policy }),
     ...(lease === undefined ? {} : { lease }),
   }
 }
+
+const checkOfCall = declareOptions({
+  retry: retryOption,
+  delay: duration({ default: 0 }),
+  timeout: duration({ min: '1ms', max: LONGEST_TIMER }),
+  priority: integer({ min: 0, max: 100 }),
+  metadata: anything,
+  nonIdempotent: boolean({ default: false }),
+} satisfies Record<(typeof callOptionNames)[number], unknown>)
+const checkOfWorkflow = declareOptions({
+  input: anything,
+  version: anything,
+  dlq: boolean({ default: false }),
+  retry: retryOption,
+  lease: duration({ min: '1s', max: '1d' }),
+})
 
 export function checkVersion(where: string, version: unknown): number {
   return integerOption(where, 'version', version, { min: 1, max: 999_999_999 })

@@ -27,7 +27,7 @@ export interface ClaimedStep extends Claimed {
 
 /** The lane of instances that begin later: any worker of workflows claims their start, which needs no handler. */
 export const ROOT = '_root_'
-/** The number of a start in that lane. Numbers below it are decisions of people that came through SQL. */
+/** The number of a start, in that lane or in one for input that is not checked yet. Numbers below it are decisions of people that came through SQL. */
 export const START = -1
 
 type Row = [
@@ -61,17 +61,8 @@ export async function claimSteps(
   return { items: (row?.items ?? []).map(toItem), marks: [], nextDueMs: row?.next_due_ms ?? null }
 }
 
-function toItem([
-  workflowId,
-  number,
-  definitionId,
-  type,
-  compensates,
-  epoch,
-  fresh,
-  attempts,
-  ...payloads
-]: Row): ClaimedStep {
+function toItem(row: Row): ClaimedStep {
+  const [workflowId, number, definitionId, type, compensates, epoch, fresh, attempts, ...payloads] = row
   const [input, inputNotes, output, outputNotes, outcome, compensationOutcome, waitedMs, lost] = payloads
   const id = stepId(workflowId, number, fresh)
   const call = { workflowId, number, definitionId, compensates, fresh, attempts }
@@ -79,7 +70,7 @@ function toItem([
   return { id, type, epoch, ...call, ...payload, ...(lost ? { lost } : {}) }
 }
 
-/** One text for the loop. It tells whether the claim made it a running call, which giving it back has to undo. */
+/** One text for the loop. It tells whether the claim made it a running call, which a release has to undo. */
 const stepId = (workflowId: string, number: number, fresh: boolean): string =>
   `${workflowId}/${number}${fresh ? '' : '?'}`
 

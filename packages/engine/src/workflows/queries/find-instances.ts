@@ -38,13 +38,13 @@ export interface WorkflowRecord {
 }
 
 export interface InstanceFilter {
-  readonly domain?: string
-  readonly type?: string
-  readonly version?: number
-  readonly key?: string
-  readonly status?: InstanceStatus
-  readonly since?: Date
-  readonly until?: Date
+  readonly domain?: string | undefined
+  readonly type?: string | undefined
+  readonly version?: number | undefined
+  readonly key?: string | undefined
+  readonly status?: InstanceStatus | undefined
+  readonly since?: Date | undefined
+  readonly until?: Date | undefined
 }
 
 interface Row extends Omit<WorkflowRecord, 'domain' | 'type' | 'error'> {

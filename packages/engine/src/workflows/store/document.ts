@@ -51,17 +51,19 @@ export function changeDocument(before: StoredInstance, change: Change, token: st
   return `{"id":"${state.id}","revision":${revision},"definition_id":${definitionId},"token":"${token}"${start}${bodyOf(before, change)}}`
 }
 
+/** A start that a worker decides on: at a time, or at once; after it has checked the input, where nothing else has. */
+export type QueuedStart = LaterStart | { readonly unchecked: true }
+
 /** A new instance as the document that `holdfast.start_workflow_instances` takes. */
 export function startDocument(
   before: StoredInstance,
   change: Change,
-  { key: ownKey, later }: { readonly key: string | undefined; readonly later: LaterStart | undefined },
+  { key: ownKey, queued }: { readonly key: string | undefined; readonly queued: QueuedStart | undefined },
 ): string {
   const { state, definitionId, definition } = before
   const head = { id: state.id, definition_id: definitionId, name: definition.name, version: definition.version }
   const key = ownKey === undefined ? '' : `,"key":${JSON.stringify(ownKey)}`
-  // It is decided on then.
-  const start = later === undefined ? '' : `,"status":"PENDING",${JSON.stringify(later).slice(1, -1)}`
+  const start = queued === undefined ? '' : `,"status":"PENDING",${JSON.stringify(queued).slice(1, -1)}`
   return `${JSON.stringify(head).slice(0, -1)}${key}${start}${payloadFields('input', state.input)}${bodyOf(before, change)}}`
 }
 
