@@ -80,14 +80,16 @@ test('P-16 a result or a state for a failed compensation is refused, and changes
   const { Payment, stuck } = refusedPayment('undone-result')
   const id = await stuck()
   const process = bus.hf.process(Payment, id)
-  const refusals = [
-    process.complete(by, 'paid'),
-    process.complete(by, undefined, { state: { paid: true } }),
-    process.complete(by, 'released', { step: 'hold' }),
+  const calls = [
+    () => process.complete(by, 'paid'),
+    () => process.complete(by, undefined, { state: { paid: true } }),
+    () => process.complete(by, 'released', { step: 'hold' }),
   ]
-  for (const refusal of refusals) {
-    await expect(refusal).rejects.toMatchObject({ code: 'HF_CANNOT_COMPLETE' })
-    await expect(refusal).rejects.toThrow('undone by hand')
+  for (const call of calls) {
+    await expect(call()).rejects.toMatchObject({
+      code: 'HF_CANNOT_COMPLETE',
+      message: expect.stringContaining('undone by hand'),
+    })
   }
   expect(await bus.hf.trouble.complete([id], by, { result: 'paid' })).toMatchObject([
     { outcome: 'refused', code: 'HF_CANNOT_COMPLETE' },
