@@ -11,7 +11,7 @@ import {
 } from './entry.js'
 
 const NOT_IN_TROUBLE =
-  'Nothing was changed. Another operator has acted on it, it continued by itself, or the id is wrong; `hf.trouble.list` shows what needs a person.'
+  'Nothing was changed. Another operator has acted on it, it continued by itself, it has failed again since, or the id is wrong. `hf.trouble.list` shows what needs a person now; a new failure has to be examined again.'
 
 /** What is refused of a piece of work: a command, a process, a workflow instance, an item, or its definition. */
 export const workErrors = {
@@ -97,7 +97,11 @@ export const workErrors = {
     (d) => `a retry of ${workName(d)} would change nothing: ${d.problem}`,
     'Nothing was changed. Do what the message says, or cancel it.',
   ),
-  HF_NOT_IN_TROUBLE: entry<Work>(409, (d) => `${workName(d)} does not need a person`, NOT_IN_TROUBLE),
+  HF_NOT_IN_TROUBLE: entry<Work>(
+    409,
+    (d) => `${workName(d)} no longer needs a person because of this failure`,
+    NOT_IN_TROUBLE,
+  ),
   HF_UNKNOWN_TROUBLE: entry<{ id: string }>(404, (d) => `nothing with the id ${d.id} needs a person`, NOT_IN_TROUBLE),
   HF_AMBIGUOUS_TROUBLE: entry<{ id: string; found: string }>(
     409,
