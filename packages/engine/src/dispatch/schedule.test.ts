@@ -109,6 +109,13 @@ test('D-01 replace replaces a READY item, on record, and is refused once it is n
   })
 })
 
+test('U-02 D-01 a list that is empty, or has a key twice, is refused', async () => {
+  const Settlement = settlement()
+  const twice = [5, 6].map((amount) => ({ key: 'PAY-1', context: { amount }, startAt: at }))
+  await expect(bus.hf.schedule(Settlement, twice)).rejects.toThrow('items[1].key` is that of items[0]')
+  await expect(bus.hf.schedule(Settlement, [])).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
+})
+
 test('D-01 thousands in one call, and one by one from many callers at once', async () => {
   const Settlement = settlement()
   const items = Array.from({ length: 12_000 }, (_, n) => ({ key: `PAY-${n}`, context: { amount: n }, startAt: at }))

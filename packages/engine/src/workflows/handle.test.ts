@@ -69,7 +69,9 @@ describe('U-02 starting a workflow', () => {
     expect(begun).toMatchObject({ created: true })
     await client.query('rollback')
     await expect(bus.hf.workflow(Flow, 'K').get()).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
-    expect(await bus.hf.startMany(Flow, [])).toEqual([])
+    const twice = [{ input: 1, key: 'same' }, { input: 2 }, { input: 3, key: 'same' }]
+    await expect(bus.hf.startMany(Flow, twice)).rejects.toThrow('instances[2].key` is that of instances[0]')
+    await expect(bus.hf.startMany(Flow, [])).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
   })
 })
 
