@@ -53,9 +53,9 @@ test('D-01 scheduling the same item again schedules it once', async () => {
   const item = { key: 'PAY-1', context: { amount: 5 }, startAt: at }
   await bus.hf.schedule(Settlement, item)
   expect(await bus.hf.schedule(Settlement, item)).toMatchObject({ id: 'PAY-1', created: false, replaced: false })
-  expect(await bus.hf.schedule(Settlement, [item, { ...item, key: 'PAY-2' }, item])).toEqual({
+  expect(await bus.hf.schedule(Settlement, [item, { ...item, key: 'PAY-2' }])).toEqual({
     created: 1,
-    existing: 2,
+    existing: 1,
     replaced: 0,
   })
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ READY: 2 })
