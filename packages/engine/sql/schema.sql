@@ -6398,6 +6398,17 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.note_worker_stopped(p_worker text)
+ RETURNS void
+ LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  update holdfast.worker_definition
+  set seen_at = least(seen_at, holdfast.now() - interval '150 s')
+  where worker = p_worker
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.now()
  RETURNS timestamp with time zone
  LANGUAGE sql
@@ -10187,7 +10198,8 @@ CREATE OR REPLACE FUNCTION holdfast.time_option(p_function text, p_name text, p_
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
-  if p_type = 'string' and p_value ~ '^\d{4}-\d\d-\d\d' then
+  -- Without a zone it would mean another moment in every session.
+  if p_type = 'string' and p_value ~* '^\d{4}-\d\d-\d\d.*(z|[+-]\d\d(:?\d\d)?)$' then
     return p_value::timestamptz;
   end if;
   raise invalid_datetime_format;
@@ -11153,6 +11165,8 @@ comment on function holdfast.note_missing_handlers() is 'internal: may change wi
 comment on function holdfast.note_trouble(p_domain text, p_now timestamp with time zone, writes jsonb) is 'internal: may change with every release';
 
 comment on function holdfast.note_worker(p_worker text, p_has jsonb) is 'internal: may change with every release';
+
+comment on function holdfast.note_worker_stopped(p_worker text) is 'internal: may change with every release';
 
 comment on function holdfast.now() is 'The clock of the installation.';
 

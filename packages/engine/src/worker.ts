@@ -181,6 +181,7 @@ export function createWorker(
       for (const work of works) work.stopping?.()
       const answers = await Promise.all(loops.map((loop) => loop.stop(limit)))
       await Promise.all(works.map(async (work) => work.close?.()))
+      if (begun) await presence.end()
       await listener?.close()
       return { abandoned: answers.reduce((sum, { abandoned }) => sum + abandoned, 0) }
     },

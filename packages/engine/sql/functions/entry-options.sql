@@ -1,4 +1,4 @@
--- revision: 3
+-- revision: 4
 -- after: kernel
 --
 -- Names and options of the functions that other languages call (entry-points.sql). Options are a JSON object with the names and forms of
@@ -128,7 +128,8 @@ returns text
 language plpgsql
 as $$
 begin
-  if p_type = 'string' and p_value ~ '^\d{4}-\d\d-\d\d' then
+  -- Without a zone it would mean another moment in every session.
+  if p_type = 'string' and p_value ~* '^\d{4}-\d\d-\d\d.*(z|[+-]\d\d(:?\d\d)?)$' then
     return p_value::timestamptz;
   end if;
   raise invalid_datetime_format;

@@ -1,4 +1,4 @@
--- revision: 3
+-- revision: 4
 -- after: kernel
 --
 -- Heartbeats of workers, and when a definition counts as absent. A worker records once a minute which definitions and handlers it has,
@@ -18,6 +18,16 @@ begin
   set seen_at = excluded.seen_at, lease_ms = greatest(known.lease_ms, excluded.lease_ms);
   perform holdfast.note_beat();
 end
+$$;
+
+-- A worker has stopped in order: it counts as gone at once, as it would after two missed heartbeats.
+create or replace function holdfast.note_worker_stopped(p_worker text)
+returns void
+language sql
+as $$
+  update holdfast.worker_definition
+  set seen_at = least(seen_at, holdfast.now() - interval '150 s')
+  where worker = p_worker
 $$;
 
 -- When a worker last recorded this definition. Null: none ever did.

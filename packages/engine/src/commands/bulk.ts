@@ -1,11 +1,16 @@
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Database } from '../kernel/database/database.js'
-import { lockedByOther, operatorCallForMany } from '../kernel/database/operator-call.js'
 import { HoldfastError } from '../kernel/errors.js'
-import { parseId } from '../kernel/ids/id.js'
-import { type BulkCall, type BulkOperator, notInTrouble } from '../kernel/model/bulk.js'
+import {
+  type BulkCall,
+  type BulkDefinition,
+  type BulkOperator,
+  createBulk,
+  notInTrouble,
+} from '../kernel/model/bulk.js'
 import { workOf } from '../kernel/model/work.js'
 import type { Reports } from '../kernel/reports/reports.js'
+import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { commandQueueFor } from '../queue/index.js'
 import { ENDS } from './operations.js'
@@ -21,16 +26,19 @@ export function createCommandBulk(
     reports,
   }: { readonly codec: Codec; readonly registry: HandlerRegistry; readonly reports: Reports },
 ): BulkOperator {
-  async function resultOf({ verb, result }: BulkCall, domain: string, type: string) {
+  async function resultOf({ verb, result }: BulkCall, { domain, type }: BulkDefinition) {
     if (verb !== 'complete') return undefined
-    const schema = registry.find(`${domain}/${type}`)?.definition.resultSchema
-    return codec.encode(await parseWith(schema, result ?? null, `complete ${domain}/${type}: result`))
+    const name = `${domain}/${type}`
+    const code = registry.find(name)
+    if (!code) {
+      const problem = `cannot be checked: this program does not handle ${name}. Call it in a program that does, or use the command's handle`
+      throw invalidOption('trouble.complete', 'result', problem)
+    }
+    return codec.encode(await parseWith(code.definition.resultSchema, result ?? null, `complete ${name}: result`))
   }
 
-  function refusal(call: BulkCall, of: { domain: string; type: string }, id: string, answer?: OperatedCommand) {
-    switch (answer?.outcome) {
-      case undefined:
-        return lockedByOther(`${call.verb} command ${id}`)
+  function refusal(of: BulkDefinition, id: string, outcome: OperatedCommand['outcome'] | undefined) {
+    switch (outcome) {
       case 'done':
         return undefined
       case 'outcome unknown':
@@ -42,27 +50,41 @@ export function createCommandBulk(
     }
   }
 
-  return {
+  return createBulk(db, {
+    model: 'commands',
     atOnce: 200,
-    async operate(call, of, items) {
-      const { domain, type } = of
-      if (call.verb === 'skip') {
-        const problem = 'a command has no steps'
-        return items.map(({ id }) => new HoldfastError('HF_CANNOT_SKIP', { model: 'commands', ...of, id, problem }))
-      }
-      const ids = items.map(({ id }) => parseId(`trouble.${call.verb}: id`, id))
-      const value = await resultOf(call, domain, type)
-      const action = actionOf(call)
-      const { answers } = await operatorCallForMany(db, `${call.verb} commands of ${domain}/${type}`, ids, (tx, some) =>
-        operateCommands(tx, { action, domain, ids: some }, call.by, value),
-      )
-      const known = new Map(answers.map((answer) => [answer.id, answer]))
-      const refusals = ids.map((id) => refusal(call, of, id, known.get(id)))
-      const end = ENDS[call.verb]
-      for (const refused of refusals) if (end && !refused) reports.ended({ model: 'commands', domain, type }, end)
-      return refusals
+    troubles: {
+      from: `
+    join holdfast.command_trouble as trouble
+      on trouble.command_id = asked.id::uuid and trouble.domain || '/' || trouble.type = $1`,
+      since: 'trouble.since',
+      of: 'trouble',
     },
-  }
+    async prepare(call, of) {
+      const { verb, by } = call
+      if (verb === 'skip') {
+        const problem = 'a command has no steps'
+        return async (_, items) =>
+          items.map(({ id }) => ({
+            refused: new HoldfastError('HF_CANNOT_SKIP', { model: 'commands', ...of, id, problem }),
+          }))
+      }
+      const { domain } = of
+      const value = await resultOf(call, of)
+      const action = actionOf(call)
+      const end = ENDS[verb]
+      const committed = end ? { committed: () => reports.ended({ model: 'commands', ...of }, end) } : {}
+      return async (tx, items) => {
+        const ids = items.map(({ id }) => id)
+        const rows = await operateCommands(tx, { action, domain, ids }, by, value)
+        const known = new Map(rows.map(({ id, outcome }) => [id, outcome]))
+        return ids.map((id) => {
+          const refused = refusal(of, id, known.get(id))
+          return refused ? { refused } : committed
+        })
+      }
+    },
+  })
 }
 
 function actionOf({ verb, notDone }: BulkCall): CommandAction {

@@ -68,6 +68,12 @@ test.each([
   ['a type that no worker has had', `'shop', 'Bok', '{}'`, '22023', 'HF_NOT_FOUND: there is no command shop/Bok'],
   ['an option that is none', `'shop', 'Book', '{}', '{"dellay": "5s"}'`, '22023', 'send: there is no option `dellay`'],
   ['a delay that is none', `'shop', 'Book', '{}', '{"delay": "soon"}'`, '22023', '`delay` must be a duration'],
+  [
+    'a moment without a zone',
+    `'shop', 'Book', '{}', '{"startAt": "2031-01-31T16:00:00"}'`,
+    '22023',
+    '`startAt` must be a moment',
+  ],
   ['a moment that is none', `'shop', 'Book', '{}', '{"startAt": "2031-13-01"}'`, '22023', '`startAt` must be a moment'],
   ['both times', `'shop', 'Book', '{}', '{"delay": 1, "startAt": "2031-01-01"}'`, '22023', 'goes without `delay`'],
   [

@@ -1,7 +1,6 @@
 import type { Database } from '../kernel/database/database.js'
-import { lockedByOther, operatorCallForMany } from '../kernel/database/operator-call.js'
 import { HoldfastError } from '../kernel/errors.js'
-import { type BulkOperator, notInTrouble } from '../kernel/model/bulk.js'
+import { type BulkOperator, createBulk, notInTrouble } from '../kernel/model/bulk.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { operateItems } from './queries/operate-items.js'
 
@@ -9,29 +8,34 @@ const OPERATIONS = { retry: 'RETRY', complete: 'COMPLETE', cancel: 'DISCARD' } a
 
 /** What operators do with many dead letters: the part of `hf.trouble` that is about dispatch. */
 export function createDispatchBulk(db: Database): BulkOperator {
-  return {
+  return createBulk(db, {
+    model: 'dispatch',
     atOnce: 500,
-    async operate(call, of, items) {
-      if (call.verb === 'skip') {
+    troubles: {
+      from: `
+    join holdfast.dispatch_item as item on item.item_type = $1 and item.item_id = asked.id collate "C"
+    join holdfast.dispatch_dead_letter as letter on letter.item_type = $1 and letter.item_id = asked.id collate "C"`,
+      since: 'letter.since',
+      of: 'item, letter',
+    },
+    async prepare({ verb, by, result }, of) {
+      if (verb === 'skip') {
         const problem = 'an item has no steps'
-        return items.map(({ id }) => new HoldfastError('HF_CANNOT_SKIP', { model: 'dispatch', ...of, id, problem }))
+        return async (_, items) =>
+          items.map(({ id }) => ({
+            refused: new HoldfastError('HF_CANNOT_SKIP', { model: 'dispatch', ...of, id, problem }),
+          }))
       }
-      if (call.verb === 'complete' && call.result !== undefined) {
+      if (verb === 'complete' && result !== undefined) {
         throw invalidOption('trouble.complete', 'result', 'must be left out: an item of a dispatch has no result')
       }
-      const itemType = `${of.domain}/${of.type}`
-      const ids = items.map(({ id }) => id)
-      const what = `${call.verb} items of ${itemType}`
-      const operation = OPERATIONS[call.verb]
-      const { answers } = await operatorCallForMany(db, what, ids, (tx, some) =>
-        operateItems(tx, { operation, itemType, ids: some, change: { inTrouble: true } }, call.by),
-      )
-      const known = new Map(answers.map(({ key, outcome }) => [key, outcome]))
-      return ids.map((id) => {
-        const outcome = known.get(id)
-        if (outcome === 'done') return undefined
-        return outcome === undefined ? lockedByOther(`${call.verb} item ${id}`) : notInTrouble('dispatch', of, id)
-      })
+      const asked = { operation: OPERATIONS[verb], itemType: `${of.domain}/${of.type}`, change: { inTrouble: true } }
+      return async (tx, items) => {
+        const ids = items.map(({ id }) => id)
+        const rows = await operateItems(tx, { ...asked, ids }, by)
+        const done = new Set(rows.filter(({ outcome }) => outcome === 'done').map(({ key }) => key))
+        return ids.map((id) => (done.has(id) ? {} : { refused: notInTrouble('dispatch', of, id) }))
+      }
     },
-  }
+  })
 }

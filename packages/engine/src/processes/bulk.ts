@@ -1,10 +1,10 @@
 import type { Database } from '../kernel/database/database.js'
 import type { Executor } from '../kernel/database/executor.js'
-import { operatorCallForMany } from '../kernel/database/operator-call.js'
-import type { BulkCall, BulkOperator } from '../kernel/model/bulk.js'
+import { HoldfastError } from '../kernel/errors.js'
+import { type BulkCall, type BulkItem, type BulkOperator, type BulkOutcome, createBulk } from '../kernel/model/bulk.js'
 import type { Runtime } from '../kernel/model/runtime.js'
 import { completeWithin } from './completing.js'
-import { type Operation, type OperationAnswer, operateProcesses, refusalOf } from './queries/operate-processes.js'
+import { type Operation, operateProcesses, refusalOf } from './queries/operate-processes.js'
 import type { ProcessRegistry } from './registry.js'
 
 interface Parts extends Pick<Runtime, 'codec' | 'logger' | 'reports'> {
@@ -19,37 +19,53 @@ const OPERATIONS = {
 
 /** What operators do with many processes in troubleshooting: the part of `hf.trouble` that is about processes. */
 export function createProcessBulk(db: Database, { codec, registry, logger, reports }: Parts): BulkOperator {
-  function workFor(call: BulkCall, name: string) {
-    const { verb, by, result } = call
-    if (verb !== 'complete') {
-      const operation = OPERATIONS[verb]
-      return (tx: Executor, ids: readonly string[]) => operateProcesses(tx, operation, name, ids, by, optionsOf(call))
-    }
-    const parts = { db, codec, logger }
+  /** One that cannot be read is refused alone: nothing was written yet. */
+  async function completeAll(tx: Executor, name: string, items: readonly BulkItem[], { by, result }: BulkCall) {
     const process = { name, code: registry.find(name) }
-    return async (tx: Executor, ids: readonly string[]) => {
-      const answers: OperationAnswer[] = []
-      // In the order of ids, in which every statement of ours locks processes.
-      for (const id of ids.toSorted()) answers.push(await completeWithin(tx, parts, process, id, by, { result }))
-      return answers
+    const outcomes: BulkOutcome[] = []
+    for (const { id } of items) {
+      try {
+        const answer = await completeWithin(tx, { db, codec, logger }, process, id, by, { result })
+        outcomes.push({ refused: refusalOf('complete', name, answer) })
+      } catch (error) {
+        if (!(error instanceof HoldfastError && error.code === 'HF_NOT_DECODABLE')) throw error
+        outcomes.push({ refused: error })
+      }
     }
+    return outcomes
   }
 
-  return {
+  return createBulk(db, {
+    model: 'processes',
     atOnce: 200,
-    async operate(call, { domain, type }, items) {
-      const name = `${domain}/${type}`
-      const ids = items.map(({ id }) => id)
-      const { answers } = await operatorCallForMany(db, `${call.verb} ${name}`, ids, workFor(call, name))
-      const known = new Map(answers.map((answer) => [answer.reference, answer]))
-      return ids.map((id) => {
-        const answer = known.get(id) ?? { reference: id, outcome: 'busy', actual: null }
-        const refused = refusalOf(call.verb === 'skip' ? 'retry' : call.verb, name, inTrouble(answer))
-        if (!refused && call.verb === 'complete') reports.ended({ model: 'processes', domain, type }, 'completed')
-        return refused
-      })
+    troubles: {
+      from: `
+    join holdfast.process on process.id = asked.id::uuid
+    join holdfast.process_trouble as trouble on trouble.id = asked.id::uuid and trouble.type = $1`,
+      since: 'trouble.since',
+      of: 'process, trouble',
     },
-  }
+    async prepare(call, of) {
+      const { verb, by } = call
+      const name = `${of.domain}/${of.type}`
+      if (verb === 'complete') {
+        const committed = () => reports.ended({ model: 'processes', ...of }, 'completed')
+        return async (tx, items) => {
+          const outcomes = await completeAll(tx, name, items, call)
+          return outcomes.map((outcome) => (outcome.refused ? outcome : { committed }))
+        }
+      }
+      return async (tx, items) => {
+        const ids = items.map(({ id }) => id)
+        const answers = await operateProcesses(tx, OPERATIONS[verb], name, ids, by, optionsOf(call))
+        const known = new Map(answers.map((answer) => [answer.reference, answer]))
+        return ids.map((id) => {
+          const answer = known.get(id) ?? { reference: id, outcome: 'not in trouble', actual: null }
+          return { refused: refusalOf(verb === 'skip' ? 'retry' : verb, name, answer) }
+        })
+      }
+    },
+  })
 }
 
 function optionsOf({ verb, notDone, compensate }: BulkCall): object {
@@ -61,10 +77,4 @@ function optionsOf({ verb, notDone, compensate }: BulkCall): object {
     default:
       return { in_trouble: true, outcome: 'skipped', nothing: true }
   }
-}
-
-/** For an operation on troubles, a process that does not exist is one that does not need a person. */
-function inTrouble(answer: OperationAnswer): OperationAnswer {
-  const gone = answer.outcome === 'unknown' || answer.outcome === 'other type'
-  return gone ? { ...answer, outcome: 'not in trouble' } : answer
 }

@@ -1,6 +1,7 @@
 import { isId } from '../kernel/ids/id.js'
 import { type Model, models } from '../kernel/model/handle.js'
 import { type Place, readCursor } from '../kernel/model/page.js'
+import { describe } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, choiceOption, dateOption, integerOption, textOption } from '../kernel/validation/options.js'
 
@@ -54,11 +55,11 @@ export interface CheckedFilter {
 export function checkFilter(
   where: string,
   filter: unknown,
-  more: { readonly limit?: number; readonly cursor?: boolean; readonly before?: Date } = {},
+  more: { readonly limit?: number; readonly cursor?: boolean; readonly within?: Conditions } = {},
 ): CheckedFilter {
   const page = more.limit === undefined ? [] : (['limit'] as const)
   const given = checkOptions(where, filter, [...NAMES, ...page, ...(more.cursor ? (['cursor'] as const) : [])])
-  const built = new ConditionBuilder()
+  const built = new ConditionBuilder(more.within)
   const chosen = checkModels(where, given.model)
   if (chosen) built.add((it) => `model = any (${it}::text[])`, chosen)
   for (const name of TEXTS) {
@@ -78,13 +79,18 @@ export function checkFilter(
   const until = dateOption(where, 'until', given.until, { default: undefined })
   if (until) built.add((it) => `since < ${it}::timestamptz`, until)
   const isEmpty = built.isEmpty
-  if (more.before) built.add((it) => `since < ${it}::timestamptz`, more.before)
   if (more.cursor) built.addPlace(readCursor(where, given.cursor))
   return {
     conditions: built,
     limit: integerOption(where, 'limit', given.limit, { min: 1, default: more.limit ?? Number.MAX_SAFE_INTEGER }),
     isEmpty,
   }
+}
+
+/** The failure that a record or a group is about. */
+export function failureOption(where: string, value: unknown): string {
+  if (typeof value === 'string' && /^-?\d{1,18}$/.test(value)) return value
+  throw invalidOption(where, 'failureId', `must be that of a record of hf.trouble.list, not ${describe(value)}`)
 }
 
 const assignedTo = (it: string) => `
@@ -129,6 +135,11 @@ export class ConditionBuilder implements Conditions {
     this.params.push(ids.filter(isId), ids)
     const [uuids, texts] = [this.params.length - 1, this.params.length]
     this.#parts.push(`(work_id = any ($${uuids}::uuid[]) or model = 'dispatch' and id = any ($${texts}::text[]))`)
+  }
+
+  /** Only what failed up to this failure. */
+  addUpTo(failureId: string): void {
+    this.add((it) => `since <= ${momentOf(it)}`, failureId)
   }
 
   /** Only what comes after a place in the order of lists. */

@@ -12,7 +12,15 @@ const call = {
   result: undefined,
 } as const
 const db: Database = Object.create(null)
-const record = (model: 'commands' | 'processes', id: string) => ({ model, domain: 'd', type: 't', id, step: null })
+const idOf = (n: string) => `0190163d-8694-739b-aea5-00000000000${n}`
+const record = (model: 'commands' | 'processes', n: string) => ({
+  model,
+  domain: 'd',
+  type: 't',
+  id: idOf(n),
+  step: null,
+  failureId: '1700000000000001',
+})
 
 /** Each part of two is answered by the next of these; the parts that were asked for are kept. */
 function answering(...answers: (undefined | HoldfastError)[]) {
@@ -20,7 +28,7 @@ function answering(...answers: (undefined | HoldfastError)[]) {
   const operator: BulkOperator = {
     atOnce: 2,
     async operate(_, __, items) {
-      parts.push(items.map(({ id }) => id))
+      parts.push(items.map(({ id }) => id.slice(-1)))
       const answer = answers.shift()
       if (answer) throw answer
       return items.map(() => undefined)
@@ -40,7 +48,7 @@ test('U-06 once the database is unreachable no further part is tried, and the re
     ['1', '2'],
     ['3', '4'],
   ])
-  expect(results.map(({ id, outcome, code }) => [id, outcome, code])).toEqual([
+  expect(results.map(({ id, outcome, code }) => [id.slice(-1), outcome, code])).toEqual([
     ['1', 'done', undefined],
     ['2', 'done', undefined],
     ['3', 'refused', 'HF_DATABASE_UNAVAILABLE'],
@@ -65,5 +73,34 @@ test('U-06 a commit whose response was lost is reported for its part, and the ot
 test('U-06 a record that is given twice counts once', async () => {
   const { parts, operators } = answering()
   expect(await operateTroubles(db, operators, call, [record('commands', '1'), record('commands', '1')])).toHaveLength(1)
+  expect(parts).toEqual([['1']])
+})
+
+test('U-06 work is selected before anything is done: a page that cannot be read loses no results', async () => {
+  const { parts, operators } = answering()
+  let pages = 0
+  const breaking: Database = Object.assign(Object.create(null), {
+    async run() {
+      pages += 1
+      if (pages === 2) throw new Error('the second page cannot be read')
+      return Array.from({ length: 1_000 }, (_, n) => ({ ...record('commands', '1'), place: `${n}` }))
+    },
+  })
+  await expect(operateTroubles(breaking, operators, call, { type: 't' })).rejects.toThrow('the second page')
+  expect(pages).toBe(2)
+  expect(parts).toEqual([])
+})
+
+test('U-06 a page is read again after the connection was lost, because reading changes nothing', async () => {
+  const { parts, operators } = answering()
+  let reads = 0
+  const flickering: Database = Object.assign(Object.create(null), {
+    async run() {
+      reads += 1
+      if (reads === 1) throw Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' })
+      return [{ ...record('commands', '1'), place: '1' }]
+    },
+  })
+  expect(await operateTroubles(flickering, operators, call, { type: 't' })).toMatchObject([{ outcome: 'done' }])
   expect(parts).toEqual([['1']])
 })

@@ -1,4 +1,5 @@
 import type { Database } from '../kernel/database/database.js'
+import { createLockBudget, type LockBudget } from '../kernel/database/operator-call.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { BulkCall, BulkOperator, BulkResult } from '../kernel/model/bulk.js'
 import type { Model } from '../kernel/model/handle.js'
@@ -17,25 +18,28 @@ export async function operateTroubles(
   call: BulkCall,
   which: unknown,
 ): Promise<BulkResult[]> {
-  const results: BulkResult[] = []
+  const { found, missing } = await selectTroubles(db, `trouble.${call.verb}`, which)
+  const results = missing.map(({ id, error }) => refused({ id }, error))
+  const budget = createLockBudget()
   let away: HoldfastError | undefined
-  for await (const { found, missing } of selectTroubles(db, `trouble.${call.verb}`, which)) {
-    results.push(...missing.map(({ id, error }) => refused({ id }, error)))
-    for (const part of partsOf(operators, found)) {
-      const refusals = away ? part.map(() => away) : await operatePart(operators, call, part)
-      away ??= refusals.find((refusal) => refusal?.code === 'HF_DATABASE_UNAVAILABLE')
-      results.push(...part.map((one, place) => resultOf(one, refusals[place])))
-    }
-    if (away) return results
+  for (const part of partsOf(operators, found)) {
+    const refusals = away ? part.map(() => away) : await operatePart(operators, call, part, budget)
+    away ??= refusals.find((refusal) => refusal?.code === 'HF_DATABASE_UNAVAILABLE')
+    results.push(...part.map((one, place) => resultOf(one, refusals[place])))
   }
   return results
 }
 
-async function operatePart(operators: BulkOperators, call: BulkCall, part: readonly TroubleReference[]) {
+async function operatePart(
+  operators: BulkOperators,
+  call: BulkCall,
+  part: readonly TroubleReference[],
+  budget: LockBudget,
+) {
   const [first] = part
   if (!first) return []
   try {
-    return await operators[first.model].operate(call, first, part)
+    return await operators[first.model].operate(call, first, part, budget)
   } catch (error) {
     if (error instanceof HoldfastError) return part.map(() => error)
     throw error
@@ -51,12 +55,15 @@ function partsOf(operators: BulkOperators, found: readonly TroubleReference[]): 
   })
 }
 
-export function resultOf({ model, id, step }: TroubleReference, refusal: HoldfastError | undefined): BulkResult {
-  const what = { model, id, ...(step === null ? {} : { step }) }
+export function resultOf(
+  { model, domain, type, id, step, failureId }: TroubleReference,
+  refusal: HoldfastError | undefined,
+): BulkResult {
+  const what = { model, domain, type, id, ...(step === null ? {} : { step }), failureId }
   return refusal ? refused(what, refusal) : { ...what, outcome: 'done' }
 }
 
 export const refused = (
-  what: Pick<BulkResult, 'model' | 'id' | 'step'>,
+  what: Omit<BulkResult, 'outcome' | 'code' | 'message'>,
   { code, message }: HoldfastError,
 ): BulkResult => ({ ...what, outcome: 'refused', code, message })

@@ -109,8 +109,8 @@ test('U-06 work is found by its id through the primary keys', async () => {
 
 test('U-06 the last page of a long list costs what the first does', async () => {
   const deep = new ConditionBuilder(checkFilter('list', {}).conditions)
-  const [row] = await bus.sql<{ micros: string; place: string }>(`
-    select (extract(epoch from since) * 1000000)::int8::text as micros, place
+  const [row] = await bus.sql<{ failureId: string; place: string }>(`
+    select (extract(epoch from since) * 1000000)::int8::text as "failureId", place
     from holdfast.trouble order by since, place offset 100 limit 1`)
   expect(row).toBeDefined()
   if (!row) return

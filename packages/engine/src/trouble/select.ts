@@ -1,23 +1,27 @@
 import type { Database } from '../kernel/database/database.js'
+import { withDatabaseRetry } from '../kernel/database/retrying.js'
 import { HoldfastError } from '../kernel/errors.js'
-import { isId } from '../kernel/ids/id.js'
+import { isId, parseId } from '../kernel/ids/id.js'
+import type { BulkResult } from '../kernel/model/bulk.js'
 import { models } from '../kernel/model/handle.js'
+import { createBackoff } from '../kernel/retry/backoff.js'
 import { describe } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { choiceOption, textOption } from '../kernel/validation/options.js'
-import { ConditionBuilder, checkFilter, type TroubleFilter } from './filter.js'
+import { type CheckedFilter, ConditionBuilder, checkFilter, failureOption, type TroubleFilter } from './filter.js'
 import { findKeys, placeOf, type Trouble, type TroubleGroup, type TroubleKey } from './queries/find-trouble.js'
 
 /** Enough of a record to act on it. */
-export type TroubleReference = Pick<Trouble, 'model' | 'domain' | 'type' | 'id' | 'step'>
+export type TroubleReference = Pick<Trouble, 'model' | 'domain' | 'type' | 'id' | 'step' | 'failureId'>
 
 /**
- * Which troubles: a list of ids or of records of `list`, a group of `groups`, a filter, or `'all'`. A filter may have a
- * `limit`: it then selects the newest ones.
+ * Which troubles: a list of ids, of records of `list` or of results of an earlier call, a group of `groups`, a filter, or `'all'`. A
+ * filter and a group may have a `limit`: it then selects the newest ones. Records, results and groups mean the failures that they are
+ * about; ids, filters and `'all'` mean what needs a person when the call begins.
  */
 export type WhichTroubles =
-  | readonly (string | TroubleReference)[]
-  | TroubleGroup
+  | readonly (string | TroubleReference | BulkResult)[]
+  | (TroubleGroup & { readonly limit?: number })
   | (TroubleFilter & { readonly limit?: number })
   | 'all'
 
@@ -33,44 +37,38 @@ const PAGE = 1_000
 const ALL = 2 ** 31 - 1
 
 /**
- * Finds the selected troubles, page by page. Work that fails again during the call is not selected a second time: only work that
- * needed a person when the call began.
+ * Finds what an operator means, all of it before anything is done: so a database that goes away while it is read has changed nothing,
+ * and what fails again while the call acts is not selected a second time.
  */
-export async function* selectTroubles(db: Database, where: string, which: unknown): AsyncGenerator<Selection> {
-  if (Array.isArray(which)) {
-    const asked = which.map((one) =>
-      typeof one === 'string' ? textOption(where, 'which', one) : reference(where, one),
-    )
-    const [ids, records] = [
-      asked.filter((one) => typeof one === 'string'),
-      asked.filter((one) => typeof one === 'object'),
-    ]
-    if (records.length > 0) yield { found: distinct(records), missing: [] }
-    const unique = [...new Set(ids.map((id) => (isId(id) ? id.toLowerCase() : id)))]
-    for (let from = 0; from < unique.length; from += PAGE) yield byIds(db, unique.slice(from, from + PAGE))
-    return
-  }
-  yield* byFilter(db, where, which)
+export async function selectTroubles(db: Database, where: string, which: unknown): Promise<Selection> {
+  if (!Array.isArray(which)) return { found: await byFilter(db, where, which), missing: [] }
+  const asked = which.map((one) => (typeof one === 'string' ? textOption(where, 'which', one) : reference(where, one)))
+  const ids = asked.filter((one) => typeof one === 'string').map((id) => (isId(id) ? id.toLowerCase() : id))
+  const named = await byIds(db, where, [...new Set(ids)])
+  const records = asked.filter((one) => typeof one === 'object')
+  return { found: distinct([...records, ...named.found]), missing: named.missing }
 }
 
-async function* byFilter(db: Database, where: string, which: unknown): AsyncGenerator<Selection> {
-  const given = which === 'all' ? {} : filterOf(where, which)
-  const [clock] = await db.run<{ now: Date }>(nowStatement)
-  const { conditions, limit, isEmpty } = checkFilter(where, given, {
-    limit: Number.MAX_SAFE_INTEGER,
-    ...(clock ? { before: new Date(clock.now.getTime() + 1) } : {}),
-  })
-  if (isEmpty && which !== 'all') throw notChosen(where, 'must not be an empty filter')
-  let last: TroubleKey | undefined
-  for (let left = limit; left > 0; ) {
-    const most = Math.min(left, PAGE)
-    const keys = await findKeys(db, after(conditions, last), most)
-    if (keys.length > 0) yield { found: keys, missing: [] }
-    if (keys.length < most) return
-    left -= keys.length
-    last = keys.at(-1)
+async function byFilter(db: Database, where: string, which: unknown): Promise<readonly TroubleKey[]> {
+  const { conditions, limit } = conditionsOf(where, which)
+  const found: TroubleKey[] = []
+  while (found.length < limit) {
+    const most = Math.min(limit - found.length, PAGE)
+    const page = await read(where, () => findKeys(db, after(conditions, found.at(-1)), most))
+    found.push(...page)
+    if (page.length < most) break
   }
+  return found
 }
+
+/** Reading is repeated while the database is in trouble, for as long as a person waits for an answer. */
+const read = <Row>(where: string, operation: () => Promise<Row[]>): Promise<Row[]> =>
+  withDatabaseRetry(operation, {
+    name: where,
+    idempotent: true,
+    giveUpAfter: 4_000,
+    backoff: createBackoff({ base: 50, cap: 500 }),
+  })
 
 function after(
   conditions: { readonly text: string; readonly params: readonly unknown[] },
@@ -82,8 +80,11 @@ function after(
   return builder
 }
 
-async function byIds(db: Database, ids: readonly string[]): Promise<Selection> {
-  const keys = await findByIds(db, ids)
+async function byIds(db: Database, where: string, ids: readonly string[]): Promise<Selection> {
+  const keys: TroubleKey[] = []
+  for (let from = 0; from < ids.length; from += PAGE) {
+    keys.push(...(await read(where, () => findByIds(db, ids.slice(from, from + PAGE)))))
+  }
   const byId = grouped(keys, ({ id }) => id)
   const found: TroubleKey[] = []
   const missing: { id: string; error: HoldfastError }[] = []
@@ -113,8 +114,8 @@ export async function keysOf(db: Database, references: readonly TroubleReference
   return keys.filter((key) => wanted.has(identityOf(key)))
 }
 
-export const identityOf = ({ model, domain, type, id, step }: TroubleReference): string =>
-  JSON.stringify([model, domain, type, id, step])
+export const identityOf = ({ model, domain, type, id, step, failureId }: TroubleReference): string =>
+  JSON.stringify([model, domain, type, id, step, failureId])
 
 function distinct(references: readonly TroubleReference[]): TroubleReference[] {
   return [...new Map(references.map((one) => [identityOf(one), one])).values()]
@@ -131,23 +132,38 @@ export function grouped<Item>(items: readonly Item[], keyOf: (item: Item) => str
   return groups
 }
 
-function filterOf(where: string, which: unknown): object {
+function conditionsOf(where: string, which: unknown): CheckedFilter {
+  const limit = Number.MAX_SAFE_INTEGER
+  if (which === 'all') return checkFilter(where, {}, { limit })
   if (typeof which !== 'object' || which === null) throw notChosen(where, `must not be ${describe(which)}`)
-  if (!('sample' in which)) return which
-  const { model, domain, type, step, code, fingerprint } = which as TroubleGroup
-  return { model, domain, type, step, code, fingerprint }
+  if ('sample' in which) return checkGroup(where, which, limit)
+  const checked = checkFilter(where, which, { limit })
+  if (checked.isEmpty) throw notChosen(where, 'must not be an empty filter')
+  return checked
+}
+
+/** What a group counted: what fitted its filter and failed no later than its last. What else it has is checked like a filter. */
+function checkGroup(where: string, group: object, limit: number): CheckedFilter {
+  const { filter, sample, count, firstSeen, lastSeen, ...alike } = group as Partial<Record<keyof TroubleGroup, unknown>>
+  if (filter === undefined) throw invalidOption(where, 'filter', 'must be there: a group of hf.trouble.groups has one')
+  const { failureId } = Object(sample) as { readonly failureId?: unknown }
+  const within = new ConditionBuilder(checkFilter(where, filter).conditions)
+  within.addUpTo(failureOption(where, failureId))
+  return checkFilter(where, alike, { limit, within })
 }
 
 function reference(where: string, given: unknown): TroubleReference {
   if (typeof given !== 'object' || given === null)
     throw notChosen(where, `must not have ${describe(given)} in its list`)
-  const { model, domain, type, id, step } = given as Partial<Record<string, unknown>>
+  const { domain, type, id, step, failureId, ...more } = given as Partial<Record<string, unknown>>
+  const model = choiceOption(where, 'model', more.model, models)
   return {
-    model: choiceOption(where, 'model', model, models),
+    model,
     domain: textOption(where, 'domain', domain),
     type: textOption(where, 'type', type),
-    id: textOption(where, 'id', id),
+    id: model === 'dispatch' ? textOption(where, 'id', id) : parseId(`${where}: id`, id),
     step: typeof step === 'string' ? textOption<string>(where, 'step', step) : null,
+    failureId: failureOption(where, failureId),
   }
 }
 
@@ -155,5 +171,3 @@ function notChosen(where: string, problem: string): HoldfastError<'HF_INVALID_OP
   const choices = "a list of ids or records, a group, a filter with at least one condition, or 'all'"
   return invalidOption(where, 'which', `${problem}; it is ${choices}`)
 }
-
-const nowStatement = { name: 'trouble.now', text: 'select holdfast.now() as now' }

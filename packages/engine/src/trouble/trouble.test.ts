@@ -9,12 +9,16 @@ const see = observeWorkflows(bus)
 afterAll(() => bus.close())
 
 type Ids = Readonly<Record<Model, string>>
-const done = (model: Model, ids: Ids, step?: string): BulkResult => ({
+/** Which work and which failure of it a result is about. */
+const about = (model: Model, ids: Ids, step?: string) => ({
   model,
+  domain: expect.any(String),
+  type: expect.any(String),
   id: ids[model],
   ...(step === undefined ? {} : { step }),
-  outcome: 'done',
+  failureId: expect.any(String),
 })
+const done = (model: Model, ids: Ids, step?: string): BulkResult => ({ ...about(model, ids, step), outcome: 'done' })
 const sorted = (results: readonly BulkResult[]) =>
   results.toSorted((a, b) => ((a.model ?? '') < (b.model ?? '') ? -1 : 1))
 const command = async (id: string) =>
@@ -35,6 +39,7 @@ test('U-06 one list shows what needs a person in all models, newest first, with 
     domain: expect.any(String),
     type,
     since: expect.any(Date),
+    failureId: expect.stringMatching(/^\d{16}$/),
     assignedTo: null,
     compensating: false,
     fingerprint: expect.any(String),
@@ -167,9 +172,14 @@ test('U-06 failures of the same kind are one group, the most frequent first, wit
       count: 2,
       firstSeen: expect.any(Date),
       lastSeen: expect.any(Date),
-      sample: { id: expect.any(String), message: 'BROKEN: pay does not work' },
+      sample: { id: expect.any(String), message: 'BROKEN: pay does not work', failureId: expect.any(String) },
+      filter: { type },
     },
-    expect.objectContaining({ model: 'commands', count: 1, sample: { id: first, message: 'pay does not work' } }),
+    expect.objectContaining({
+      model: 'commands',
+      count: 1,
+      sample: { id: first, message: 'pay does not work', failureId: expect.any(String) },
+    }),
   ])
   expect(ids).toContain(groups[0]?.sample.id)
   expect(await hf.trouble.groups({ type, limit: 1 })).toHaveLength(1)
@@ -208,8 +218,7 @@ test('U-06 complete ends commands, processes and items, and lets a workflow go o
   expect(sorted(results)).toEqual([
     done('commands', ids),
     {
-      model: 'dispatch',
-      id: ids.dispatch,
+      ...about('dispatch', ids),
       outcome: 'refused',
       code: 'HF_INVALID_OPTION',
       message: expect.stringContaining('no result'),
@@ -253,8 +262,7 @@ test('U-06 skip goes on without the failed step in processes and workflows, and 
   const ids = await oneOfEach()
   calls.length = 0
   const refused = (model: Model, problem: string) => ({
-    model,
-    id: ids[model],
+    ...about(model, ids),
     outcome: 'refused',
     code: 'HF_CANNOT_SKIP',
     message: expect.stringContaining(problem),

@@ -105,7 +105,8 @@ export function createTroubles(db: Database, operators: BulkOperators): Troubles
     count: async (filter) => countTrouble(db, checkFilter('trouble.count', filter).conditions),
     async groups(filter) {
       const { conditions, limit } = checkFilter('trouble.groups', filter, { limit: 100 })
-      return groupTrouble(db, conditions, limit)
+      const { limit: _limit, ...carried } = filter ?? {}
+      return (await groupTrouble(db, conditions, limit)).map((group) => ({ ...group, filter: carried }))
     },
     async retry(which, by, options) {
       return operate('retry', which, by, checkRetryOptions('trouble.retry', options))
@@ -128,4 +129,4 @@ const checkRetryOptions = declareOptions({ notDone: boolean({ default: false }) 
 const checkCompleteOptions = declareOptions({ result: anything })
 const checkAssignOptions = declareOptions({ to: orNull(required(text({ max: 200 }))) })
 
-const toRecord = ({ place: _place, micros: _micros, ...record }: TroubleRow): Trouble => record
+const toRecord = ({ place: _place, ...record }: TroubleRow): Trouble => record

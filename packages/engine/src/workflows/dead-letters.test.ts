@@ -209,8 +209,8 @@ test('W-09 an unknown record, and one that was requeued already, are refused and
   await see.until(id, 'COMPLETED')
   expect(calls).toEqual(['a 1', 'a 1'])
   expect(await operator.hf.trouble.retry([...old, unknown], by)).toMatchObject([
-    { id, outcome: 'refused', code: 'HF_NOT_IN_TROUBLE' },
     { id: unknown, outcome: 'refused', code: 'HF_UNKNOWN_TROUBLE' },
+    { id, outcome: 'refused', code: 'HF_NOT_IN_TROUBLE' },
   ])
   expect(calls).toHaveLength(2)
 })

@@ -19,6 +19,8 @@ const COMMIT_BY = 4_200
 const LOCK = 3_000
 /** The same in a call for many items of which one was locked: the search for it must not wait for each attempt. */
 const SHORT_LOCK = 200
+/** The same when no time is left for waiting. */
+const LAST_LOCK = 20
 
 const LOCK_NOT_AVAILABLE = '55P03'
 
@@ -67,29 +69,49 @@ export async function operatorCall<T>(
   }
 }
 
+/** Milliseconds that the calls of one operation on many items may still wait for locked rows, all together. */
+export interface LockBudget {
+  left: number
+}
+
+export const createLockBudget = (): LockBudget => ({ left: LOCK })
+
 /**
- * The same for many items at once. A locked item does not keep the others from being done: the list is halved until it is
- * alone. Returns what the work returned, and the items that are locked.
+ * The same for many items at once. A locked item does not keep the others from being done: after a short wait the work is told to skip
+ * what is locked, and returns nothing for it. Work that still meets a lock is halved until the budget is used up. Returns what the work
+ * returned, and the items that are locked.
  */
 export async function operatorCallForMany<Item, Answer>(
   db: Database,
   operation: string,
   items: readonly Item[],
-  work: (tx: Executor, items: readonly Item[]) => Promise<readonly Answer[]>,
+  work: (tx: Executor, items: readonly Item[], locked: 'wait' | 'skip') => Promise<readonly Answer[]>,
+  budget: LockBudget = createLockBudget(),
 ): Promise<{ readonly answers: readonly Answer[]; readonly busy: readonly Item[] }> {
-  async function call(part: readonly Item[], lockMs: number): Promise<{ answers: Answer[]; busy: Item[] }> {
+  const answers: Answer[] = []
+  const busy: Item[] = []
+  async function call(part: readonly Item[], locked: 'wait' | 'skip'): Promise<void> {
+    const most = items.length === 1 ? LOCK : SHORT_LOCK
+    const lockMs = Math.max(LAST_LOCK, Math.min(most, budget.left))
     try {
-      return { answers: [...(await operatorCall(db, operation, (tx) => work(tx, part), { lockMs }))], busy: [] }
+      answers.push(...(await operatorCall(db, operation, (tx) => work(tx, part, locked), { lockMs })))
+      return
     } catch (error) {
       if (!(error instanceof HoldfastError && error.code === 'HF_BUSY')) throw error
-      if (part.length === 1) return { answers: [], busy: [...part] }
-      const middle = Math.ceil(part.length / 2)
-      const first = await call(part.slice(0, middle), SHORT_LOCK)
-      const second = await call(part.slice(middle), SHORT_LOCK)
-      return { answers: [...first.answers, ...second.answers], busy: [...first.busy, ...second.busy] }
+      const met = codeOf(error.cause) === LOCK_NOT_AVAILABLE
+      if (met) budget.left -= lockMs
+      if (part.length === 1 || (met && locked === 'skip' && budget.left <= 0)) {
+        busy.push(...part)
+        return
+      }
+      if (met && locked === 'wait') return call(part, 'skip')
     }
+    const middle = Math.ceil(part.length / 2)
+    await call(part.slice(0, middle), locked)
+    await call(part.slice(middle), locked)
   }
-  return call(items, items.length === 1 ? LOCK : SHORT_LOCK)
+  await call(items, budget.left > 0 ? 'wait' : 'skip')
+  return { answers, busy }
 }
 
 /** Waiting for a connection of an exhausted pool cannot be cancelled; the transaction ends by itself when it gets one. */

@@ -11,7 +11,7 @@ import {
 } from './entry.js'
 
 const NOT_IN_TROUBLE =
-  'Nothing was changed. Another operator has acted on it, it continued by itself, or the id is wrong; `hf.trouble.list` shows what needs a person.'
+  'Nothing was changed. Another operator has acted on it, it continued by itself, it has failed again since, or the id is wrong. `hf.trouble.list` shows what needs a person now; a new failure has to be examined again.'
 
 /** What is refused of a piece of work: a command, a process, a workflow instance, an item, or its definition. */
 export const workErrors = {
@@ -82,7 +82,11 @@ export const workErrors = {
     (d) => `${workName(d)} has no failed step that can be skipped: ${d.problem}`,
     'Nothing was changed. Complete it with its result, or cancel it.',
   ),
-  HF_NOT_IN_TROUBLE: entry<Work>(409, (d) => `${workName(d)} does not need a person`, NOT_IN_TROUBLE),
+  HF_NOT_IN_TROUBLE: entry<Work>(
+    409,
+    (d) => `${workName(d)} no longer needs a person because of this failure`,
+    NOT_IN_TROUBLE,
+  ),
   HF_UNKNOWN_TROUBLE: entry<{ id: string }>(404, (d) => `nothing with the id ${d.id} needs a person`, NOT_IN_TROUBLE),
   HF_AMBIGUOUS_TROUBLE: entry<{ id: string; found: string }>(
     409,

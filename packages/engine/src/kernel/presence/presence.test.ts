@@ -93,3 +93,22 @@ test('U-05 the installation lists the definitions that workers have, and how man
   const rows = await bus.sql(`select worker from holdfast.worker_definition where model = 'processes'`)
   expect(rows).toEqual([{ worker: 'first' }, { worker: 'third' }])
 })
+
+test('K-22 a worker that has stopped in order counts as gone at once, and one that is killed after two missed heartbeats', async () => {
+  const live = async () =>
+    (await knownDefinitions(bus.db, 'commands')).find(({ name }) => name === 'stopping/Do')?.liveWorkers
+  const presence = createPresence(bus.db, {
+    worker: 'stopping',
+    has: () => [{ model: 'commands', name: 'stopping/Do' }],
+    logger: silentLogger,
+  })
+  await presence.begin()
+  expect(await live()).toBe(1)
+  presence.stop()
+  expect(await live()).toBe(1)
+  await presence.end()
+  expect(await live()).toBe(0)
+  await presence.begin()
+  expect(await live()).toBe(1)
+  presence.stop()
+})

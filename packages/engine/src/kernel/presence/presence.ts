@@ -26,6 +26,8 @@ export interface Presence {
   /** Something was registered: the next heartbeat comes soon. */
   changed(): void
   stop(): void
+  /** After `stop`: the worker has ended in order and counts as gone from now on. A failure is logged and changes nothing. */
+  end(): Promise<void>
 }
 
 const EVERY = 60_000
@@ -84,7 +86,15 @@ export function createPresence(db: Executor, { worker, has, beaten, everyMs = EV
       running = false
       wake.fire()
     },
+    async end() {
+      try {
+        await db.run(stoppedStatement, [worker])
+      } catch (error) {
+        logger.debug({ err: error }, 'could not record that this worker has stopped; it counts as live for two minutes')
+      }
+    },
   }
 }
 
+const stoppedStatement = { name: 'presence.stopped', text: 'select holdfast.note_worker_stopped($1)' }
 const noteStatement = { name: 'presence.note', text: 'select holdfast.note_worker($1, $2::text::jsonb)' }

@@ -12,7 +12,7 @@ export async function assignTroubles(
   to: string | null,
   { actor, reason }: By,
 ): Promise<string[]> {
-  const asked = JSON.stringify(keys.map(({ model, place, micros }) => ({ model, place, micros })))
+  const asked = JSON.stringify(keys.map(({ model, place, failureId }) => ({ model, place, micros: failureId })))
   const rows = await executor.run<{ place: string }>(assignStatement, [asked, to, actor, reason])
   await executor.run(collectStatement)
   return rows.map(({ place }) => place)

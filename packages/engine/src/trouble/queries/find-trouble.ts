@@ -2,7 +2,7 @@ import type { Executor } from '../../kernel/database/executor.js'
 import type { TroubleVerb } from '../../kernel/model/bulk.js'
 import type { Model } from '../../kernel/model/handle.js'
 import type { Place } from '../../kernel/model/page.js'
-import type { Conditions } from '../filter.js'
+import type { Conditions, TroubleFilter } from '../filter.js'
 
 /** A piece of work that needs a person. */
 export interface Trouble {
@@ -21,6 +21,11 @@ export interface Trouble {
   /** The same for all failures of one group. */
   readonly fingerprint: string
   readonly since: Date
+  /**
+   * Which failure of this work it is: another one each time it fails. What an operator does with a record is about this failure only,
+   * and is refused after the work has failed again.
+   */
+  readonly failureId: string
   /** How often it was tried. */
   readonly attempts: number
   /** Where the error was thrown, where that is known. */
@@ -37,28 +42,31 @@ export interface Trouble {
   readonly assignedTo: string | null
 }
 
-/** A group of equal failures. Pass it to the operations of `hf.trouble` to act on all of them. */
+/**
+ * A group of equal failures. Pass it to the operations of `hf.trouble` to act on the failures that it counted: those of its filter, up to
+ * its last one. `{ ...group, limit: 1 }` selects the newest of them, and conditions of a filter can be added in the same way.
+ */
 export interface TroubleGroup extends Pick<Trouble, 'model' | 'domain' | 'type' | 'step' | 'code' | 'fingerprint'> {
   readonly count: number
   readonly firstSeen: Date
   readonly lastSeen: Date
   /** The one that failed last. */
-  readonly sample: Pick<Trouble, 'id' | 'message'>
+  readonly sample: Pick<Trouble, 'id' | 'message' | 'failureId'>
+  /** What `groups` was called with. */
+  readonly filter: TroubleFilter
 }
 
 /** What a trouble is found by again, and where it stands in the order of lists. */
-export interface TroubleKey extends Pick<Trouble, 'model' | 'domain' | 'type' | 'id' | 'step'> {
+export interface TroubleKey extends Pick<Trouble, 'model' | 'domain' | 'type' | 'id' | 'step' | 'failureId'> {
   readonly place: string
-  /** Microseconds since 1970. */
-  readonly micros: string
 }
 
-export type TroubleRow = Trouble & Pick<TroubleKey, 'place' | 'micros'>
+export type TroubleRow = Trouble & Pick<TroubleKey, 'place'>
 
 /** Where a row stands, for the cursor of its page. */
-export const placeOf = ({ micros, place }: Pick<TroubleKey, 'place' | 'micros'>): Place => ({
-  createdAt: new Date(Math.floor(Number(micros) / 1_000)),
-  id: `${micros} ${place}`,
+export const placeOf = ({ failureId, place }: Pick<TroubleKey, 'place' | 'failureId'>): Place => ({
+  createdAt: new Date(Math.floor(Number(failureId) / 1_000)),
+  id: `${failureId} ${place}`,
 })
 
 /** Newest first. */
@@ -79,13 +87,17 @@ export async function groupTrouble(
   executor: Executor,
   { text, params }: Conditions,
   limit: number,
-): Promise<TroubleGroup[]> {
-  type Row = Omit<TroubleGroup, 'sample'> & { readonly sampleId: string; readonly sampleMessage: string }
+): Promise<Omit<TroubleGroup, 'filter'>[]> {
+  type Row = Omit<TroubleGroup, 'sample' | 'filter'> & {
+    readonly sampleId: string
+    readonly sampleMessage: string
+    readonly failureId: string
+  }
   const statement = { name: 'trouble.group', text: groupText(text, params.length + 1) }
   const rows = await executor.run<Row>(statement, [...params, limit])
-  return rows.map(({ sampleId, sampleMessage, ...row }) => ({
+  return rows.map(({ sampleId, sampleMessage, failureId, ...row }) => ({
     ...row,
-    sample: { id: sampleId, message: sampleMessage },
+    sample: { id: sampleId, message: sampleMessage, failureId },
   }))
 }
 
@@ -95,8 +107,10 @@ export function findKeys(executor: Executor, { text, params }: Conditions, limit
   return executor.run<TroubleKey & object>(statement, [...params, limit])
 }
 
-const KEY = `
-      model, domain, type, id, step, place, (extract(epoch from since) * 1000000::numeric)::int8::text as micros`
+/** The moment of the failure in microseconds since 1970: a `Date` would lose three digits. */
+const FAILURE_ID = '(extract(epoch from since) * 1000000::numeric)::int8::text as "failureId"'
+
+const KEY = `model, domain, type, id, step, place, ${FAILURE_ID}`
 
 const listText = (conditions: string, limit: number) => `
     select ${KEY}, key, code, kind, message, fingerprint, since, attempts, stack, can, outcome_unknown as "outcomeUnknown",
@@ -126,10 +140,10 @@ const groupText = (conditions: string, limit: number) => `
       order by pg_catalog.count(*) desc, pg_catalog.max(since) desc, fingerprint
       limit $${limit}
     )
-    select alike.*, sample.id as "sampleId", sample.message as "sampleMessage"
+    select alike.*, sample.id as "sampleId", sample.message as "sampleMessage", sample."failureId"
     from alike
     cross join lateral (
-      select trouble.id, trouble.message
+      select trouble.id, trouble.message, ${FAILURE_ID}
       from holdfast.trouble
       where trouble.fingerprint = alike.fingerprint
         and trouble.since = alike."lastSeen"
