@@ -9133,7 +9133,9 @@ begin
     update holdfast.workflow_step
     -- It has waited since now. With the time of its retry it would come after everything that is due.
     set due_at = v_now, ready = true, scheduled_at = v_now, rank = holdfast.workflow_rank(v_now, priority, aging)
+    -- One that is due at infinity is paused and does not wait for its next attempt: this call would change nothing of that.
     where workflow_id = p_id and name = p_step and handler is not null and not ready and leased_at is null
+      and due_at < 'infinity'
     returning *
   ),
   noted as (
