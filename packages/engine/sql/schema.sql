@@ -983,13 +983,9 @@ UNION ALL
           ORDER BY history.seq DESC
          LIMIT 1), 0) AS attempts,
     trouble.error_stack AS stack,
-        CASE
-            WHEN (EXISTS ( SELECT
-               FROM (holdfast.process
-                 CROSS JOIN LATERAL holdfast.failed_step(process.id, process.generation) failed_step(name, occurrence))
-              WHERE (process.id = trouble.id))) THEN ARRAY['retry'::text, 'complete'::text, 'cancel'::text, 'skip'::text]
-            ELSE ARRAY['retry'::text, 'complete'::text, 'cancel'::text]
-        END AS can,
+    ( SELECT holdfast.process_can(process.id, process.generation) AS process_can
+           FROM holdfast.process
+          WHERE (process.id = trouble.id)) AS can,
     (EXISTS ( SELECT
            FROM (holdfast.process
              CROSS JOIN LATERAL holdfast.unresolved_calls(process.id, process.generation) unresolved_calls(name, occurrence, no_inquire))
@@ -1774,6 +1770,14 @@ begin
   end if;
   if v_row.status in ('COMPENSATED', 'COMPLETED', 'CANCELLED', 'FAILED') then
     return v_row.status;
+  end if;
+  -- Another operator was told that it will be compensated.
+  if p_mode = 'PLAIN'
+    and v_row.cancel = 'COMPENSATE'
+    and v_row.status <> 'WAITING_FOR_TSQ'
+    and not holdfast.process_is_unwinding(p_id, v_row.generation)
+  then
+    return 'being cancelled';
   end if;
   update holdfast.process
   set cancel = p_mode,
@@ -2974,6 +2978,64 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.complete_compensations(p_id uuid, p_step text, p_given jsonb, p_how text, p_actor text, p_reason text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_now timestamptz := holdfast.now();
+  v_row holdfast.process;
+  v_before jsonb := holdfast.process_before(p_id);
+  v_steps text[];
+  v_seq int;
+begin
+  select * into v_row from holdfast.process where id = p_id;
+  select array_agg(holdfast.call_id(name, occurrence) order by seq)
+  into v_steps
+  from holdfast.failed_compensations(p_id, v_row.generation)
+  where p_step is null or holdfast.call_id(name, occurrence) = p_step;
+  if v_steps is null then
+    return 'no failed compensation';
+  end if;
+  if p_given ?| array['result', 'state'] then
+    return 'compensation has no result';
+  end if;
+  -- Only a step-based process compensates with commands.
+  if exists (select from holdfast.process_detail where id = p_id and model = 'STEP_BASED') then
+    begin
+      perform holdfast.withdraw_remotes(p_id, v_row.type, 'process ' || p_id, 'its compensation was completed by hand');
+    exception when sqlstate 'HF002' then
+      return 'under way ' || sqlerrm;
+    end;
+  end if;
+  v_seq := (select max(seq) from holdfast.process_history where process_id = p_id and generation = v_row.generation);
+  insert into holdfast.process_history (
+    process_id, generation, seq, epoch, at, kind, name, occurrence, status, attempt, detail
+  )
+  select p_id, v_row.generation, v_seq + row_number() over (order by seq), v_row.lease_epoch + 1, date_trunc('milliseconds', v_now),
+    'COMPENSATION', name, occurrence,
+    case when managed then 'WAITING_RETRY' else 'COMPLETED' end,
+    attempt,
+    detail - 'error' || jsonb_build_object('resolved', p_how)
+      || case when managed then jsonb_build_object(
+        'reply', jsonb_build_object('commandId', detail -> 'startedId', 'outcome', 'SUCCESS', 'result', null)
+      ) else '{}' end
+  from holdfast.failed_compensations(p_id, v_row.generation)
+  where holdfast.call_id(name, occurrence) = any (v_steps);
+  update holdfast.process
+  set status = 'COMPENSATING', due_at = v_now, lease_epoch = lease_epoch + 1, rested_epoch = rested_epoch + 1, mismatch_since = null
+  where id = p_id;
+  perform holdfast.process_goes_on(p_id, v_now);
+  insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, after, detail)
+  values (v_now, 'processes', 'TSQ_RESOLVE', p_id, p_actor, p_reason, v_before,
+    jsonb_build_object('status', 'COMPENSATING', 'compensations', v_steps, 'outcome', p_how), null);
+  perform holdfast.wake('processes:' || v_row.type);
+  return 'undone';
+end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.complete_process(p_id uuid, p_epoch integer, p_responses integer, projection jsonb, p_actor text, p_reason text, p_overrides jsonb)
  RETURNS text
  LANGUAGE plpgsql
@@ -2991,9 +3053,23 @@ begin
   if v_row.leased_at is not null and v_row.due_at > v_now then
     return 'EXECUTING';
   end if;
+  if holdfast.process_is_unwinding(p_id, v_row.generation) then
+    if v_row.status <> 'WAITING_FOR_TSQ' then
+      return 'COMPENSATING';
+    end if;
+    return holdfast.complete_compensations(p_id, null, p_overrides, 'done', p_actor, p_reason);
+  end if;
+  if v_row.cancel is not null and v_row.status <> 'WAITING_FOR_TSQ' then
+    return 'being cancelled';
+  end if;
   if v_row.lease_epoch <> p_epoch or v_row.responses <> p_responses then
     return 'changed';
   end if;
+  begin
+    perform holdfast.withdraw_remotes(p_id, v_row.type, 'process ' || p_id, 'its process was completed by hand');
+  exception when sqlstate 'HF002' then
+    return 'under way ' || sqlerrm;
+  end;
   update holdfast.process
   set status = 'COMPLETED', due_at = null, queued_at = null, leased_by = null, leased_at = null, cancel = null,
       lease_epoch = lease_epoch + 1, rested_epoch = lease_epoch + 1, last_write = null, mismatch_since = null
@@ -4075,6 +4151,32 @@ begin
   )));
   return v_id;
 end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.failed_compensations(p_id uuid, p_generation integer)
+ RETURNS TABLE(seq integer, name text, occurrence integer, attempt integer, detail jsonb, managed boolean)
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select last.seq, last.name, last.occurrence, last.attempt, last.detail, last.detail ? 'startedId'
+  from (
+    select distinct on (history.name, history.occurrence)
+      history.seq, history.name, history.occurrence, history.attempt, history.status, history.detail
+    from holdfast.process_history as history
+    where process_id = p_id and generation = p_generation and kind = 'COMPENSATION'
+    order by history.name, history.occurrence, history.seq desc
+  ) as last
+  where last.status = 'FAILED'
+      and not exists (
+        select from holdfast.process_history as later
+        where later.process_id = p_id and later.generation = p_generation and later.seq > last.seq and later.kind = 'RETRY'
+      )
+    or last.status = 'WAITING_RETRY'
+      and last.detail ? 'startedId'
+      and not last.detail ? 'reply'
+      and last.detail -> 'error' ->> 'code' = 'COMMAND_IN_TROUBLESHOOTING'
 $function$
 ;
 
@@ -7179,6 +7281,28 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.process_can(p_id uuid, p_generation integer)
+ RETURNS text[]
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select array_remove(array[
+    case when holdfast.troubled_command(p_id, p_generation) is null then 'retry' end,
+    case when not unwinding or repairable then 'complete' end,
+    'cancel',
+    case when repairable then 'skip' end
+  ], null)
+  from (select holdfast.process_is_unwinding(p_id, p_generation) as unwinding) as compensation
+  cross join lateral (
+    select case
+      when unwinding then exists (select from holdfast.failed_compensations(p_id, p_generation))
+      else exists (select from holdfast.failed_step(p_id, p_generation))
+    end as repairable
+  ) as failed
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.process_candidates(filter jsonb, types text[], since timestamp with time zone, until timestamp with time zone, most integer)
  RETURNS SETOF uuid
  LANGUAGE plpgsql
@@ -8481,10 +8605,22 @@ declare
   v_name text;
   v_occurrence int;
   v_seq int;
+  v_outcome text;
 begin
   select * into v_row from holdfast.process where id = p_id for no key update;
   if v_row.status <> 'WAITING_FOR_TSQ' then
     return case when v_row.leased_at is null then v_row.status else 'EXECUTING' end;
+  end if;
+  if holdfast.process_is_unwinding(p_id, v_row.generation) then
+    if options ->> 'outcome' = 'notDone' then
+      return 'nothing';
+    end if;
+    v_outcome := holdfast.complete_compensations(p_id, options ->> 'step', options, options ->> 'outcome', p_actor, p_reason);
+    return case
+      when v_outcome <> 'no failed compensation' then v_outcome
+      when options ->> 'outcome' = 'skipped' then 'not skippable'
+      else 'nothing'
+    end;
   end if;
   if options ->> 'outcome' = 'skipped' then
     select name, occurrence into v_name, v_occurrence from holdfast.failed_step(p_id, v_row.generation);
@@ -8495,7 +8631,7 @@ begin
     select name, occurrence into v_name, v_occurrence
     from holdfast.unresolved_calls(p_id, v_row.generation)
     where holdfast.call_id(name, occurrence) = options ->> 'step';
-    if v_name is null or holdfast.process_is_unwinding(p_id, v_row.generation) then
+    if v_name is null then
       return 'nothing';
     end if;
   end if;
@@ -8784,8 +8920,9 @@ begin
         order by history.seq desc
         limit 1
       )),
-      asked.error ->> 'kind', asked.error ->> 'code', asked.error ->> 'message',
-      asked.error ->> 'stack', asked.error ->> 'fingerprint', detail.batch_id
+      -- Under the code of what user code threw, so that the same failure has the same code in all models.
+      asked.error ->> 'kind', coalesce(asked.error -> 'cause', asked.error) ->> 'code',
+      coalesce(asked.error -> 'cause', asked.error) ->> 'message', asked.error ->> 'stack', asked.error ->> 'fingerprint', detail.batch_id
     from jsonb_to_recordset(writes) as asked (id uuid, to_status text, waiting_for text, error jsonb)
     join holdfast.process on process.id = asked.id
     join holdfast.process_detail as detail on detail.id = asked.id
@@ -8919,10 +9056,15 @@ declare
   v_seq int;
   v_status text;
   v_unresolved text;
+  v_awaited text;
 begin
   select * into v_row from holdfast.process where id = p_id for no key update;
   if v_row.status <> 'WAITING_FOR_TSQ' then
     return case when v_row.leased_at is null then v_row.status else 'EXECUTING' end;
+  end if;
+  v_awaited := holdfast.troubled_command(p_id, v_row.generation);
+  if v_awaited is not null then
+    return 'waits for ' || v_awaited;
   end if;
   v_unwinding := holdfast.process_is_unwinding(p_id, v_row.generation);
   if not v_unwinding and not coalesce((options -> 'not_done')::boolean, false) then
@@ -8991,7 +9133,9 @@ begin
     update holdfast.workflow_step
     -- It has waited since now. With the time of its retry it would come after everything that is due.
     set due_at = v_now, ready = true, scheduled_at = v_now, rank = holdfast.workflow_rank(v_now, priority, aging)
+    -- One that is due at infinity is paused and does not wait for its next attempt: this call would change nothing of that.
     where workflow_id = p_id and name = p_step and handler is not null and not ready and leased_at is null
+      and due_at < 'infinity'
     returning *
   ),
   noted as (
@@ -10209,6 +10353,34 @@ end
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION holdfast.troubled_command(p_id uuid, p_generation integer)
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select coalesce(
+    (
+      select command.domain || '/' || command.type || ' '
+      from holdfast.command
+      where command.command_id = (last.detail ->> 'startedId')::uuid and command.correlation_id = p_id
+    ),
+    ''
+  ) || (last.detail ->> 'startedId')
+  from (
+    select history.status, history.detail
+    from holdfast.process_history as history
+    where process_id = p_id and generation = p_generation and kind not in ('RETRY', 'RESUME', 'UNWIND')
+    order by history.seq desc
+    limit 1
+  ) as last
+  where last.status = 'WAITING_RETRY'
+    and not last.detail ? 'reply'
+    and last.detail -> 'error' ->> 'code' = 'COMMAND_IN_TROUBLESHOOTING'
+    and exists (select from holdfast.process_detail where id = p_id and model = 'STEP_BASED')
+$function$
+;
+
 CREATE OR REPLACE FUNCTION holdfast.unhold_dispatched(p_type text, p_engine text)
  RETURNS integer
  LANGUAGE plpgsql
@@ -10532,6 +10704,48 @@ begin
     from json_array_elements(items) with ordinality as claimed (item, place)
     left join weighed on weighed.id = (item ->> 0) || '/' || (item ->> 1)
   );
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION holdfast.withdraw_remotes(p_id uuid, p_type text, p_actor text, p_reason text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_replies text := split_part(p_type, '/', 1) || '__process_replies';
+  v_sent record;
+begin
+  for v_sent in
+    select command.domain, command.type, command.command_id
+    from holdfast.command
+    where command.correlation_id = p_id
+      -- In another schema its name is in front.
+      and right(command.reply_to, length(v_replies)) = v_replies
+      and command.status in ('PENDING', 'IN_TROUBLESHOOTING_QUEUE')
+    order by command.command_id
+  loop
+    if holdfast.cancel_command(v_sent.domain, v_sent.command_id, p_actor, p_reason) = 'ended' then
+      perform holdfast.operate_commands('CANCEL', v_sent.domain, array[v_sent.command_id], p_actor, p_reason, null, null, null);
+    end if;
+    if exists (
+      select from holdfast.command
+      where command.command_id = v_sent.command_id
+        and command.domain = v_sent.domain
+        and command.status in ('PENDING', 'IN_TROUBLESHOOTING_QUEUE')
+    ) then
+      raise exception '%/% %', v_sent.domain, v_sent.type, v_sent.command_id using errcode = 'HF002';
+    end if;
+  end loop;
+  perform holdfast.cancel_process(child.id, 'PLAIN', p_actor, p_reason)
+  from (
+    select detail.id
+    from holdfast.process_detail as detail
+    join holdfast.process on process.id = detail.id
+    where detail.parent_id = p_id and detail.ended_at is null and process.cancel is null
+    order by detail.id
+  ) as child;
 end
 $function$
 ;
@@ -10952,6 +11166,8 @@ comment on function holdfast.command_types(p_domain text) is 'internal: may chan
 
 comment on function holdfast.compact_dispatch_tallies() is 'internal: may change with every release';
 
+comment on function holdfast.complete_compensations(p_id uuid, p_step text, p_given jsonb, p_how text, p_actor text, p_reason text) is 'internal: may change with every release';
+
 comment on function holdfast.complete_process(p_id uuid, p_epoch integer, p_responses integer, projection jsonb, p_actor text, p_reason text, p_overrides jsonb) is 'internal: may change with every release';
 
 comment on function holdfast.completed_commands(p_id uuid, p_generation integer, p_before integer) is 'internal: may change with every release';
@@ -11023,6 +11239,8 @@ comment on function holdfast.extend_workflow_steps(ids uuid[], numbers smallint[
 comment on function holdfast.fail_dispatch_items(failures jsonb) is 'internal: may change with every release';
 
 comment on function holdfast.fail_first_due(p_type text, p_epoch integer, from_due timestamp with time zone, from_seq bigint, p_code text, p_message text) is 'internal: may change with every release';
+
+comment on function holdfast.failed_compensations(p_id uuid, p_generation integer) is 'internal: may change with every release';
 
 comment on function holdfast.failed_step(p_id uuid, p_generation integer) is 'internal: may change with every release';
 
@@ -11210,6 +11428,8 @@ comment on function holdfast.problem_of_message(message jsonb, header jsonb, p_l
 
 comment on function holdfast.process_before(p_id uuid) is 'internal: may change with every release';
 
+comment on function holdfast.process_can(p_id uuid, p_generation integer) is 'internal: may change with every release';
+
 comment on function holdfast.process_candidates(filter jsonb, types text[], since timestamp with time zone, until timestamp with time zone, most integer) is 'internal: may change with every release';
 
 comment on function holdfast.process_fits(filter jsonb, key text, batch_id uuid, parent_id uuid, attributes jsonb, status text, leased_at timestamp with time zone) is 'internal: may change with every release';
@@ -11350,6 +11570,8 @@ comment on function holdfast.tally_dispatch_items() is 'internal: may change wit
 
 comment on function holdfast.time_option(p_function text, p_name text, p_value text, p_type text) is 'internal: may change with every release';
 
+comment on function holdfast.troubled_command(p_id uuid, p_generation integer) is 'internal: may change with every release';
+
 comment on function holdfast.unhold_dispatched(p_type text, p_engine text) is 'internal: may change with every release';
 
 comment on function holdfast.unresolved_calls(p_id uuid, p_generation integer) is 'internal: may change with every release';
@@ -11371,6 +11593,8 @@ comment on function holdfast.weigh_lost_commands(p_queue text, p_domain text, it
 comment on function holdfast.weigh_lost_processes(items json, lost uuid[]) is 'internal: may change with every release';
 
 comment on function holdfast.weigh_lost_steps(items json, lost uuid[], lost_numbers smallint[]) is 'internal: may change with every release';
+
+comment on function holdfast.withdraw_remotes(p_id uuid, p_type text, p_actor text, p_reason text) is 'internal: may change with every release';
 
 comment on function holdfast.workflow_aging() is 'internal: may change with every release';
 

@@ -166,7 +166,7 @@ const EXAMPLES: readonly [rule: string, example: string, output: string[]][] = [
     'U-06 one place for what needs a person',
     'needs-a-person',
     [
-      '3 processes of Payout at pay: PERMANENT_FAILURE, such as: BANK_DOWN: no connection to the bank',
+      '3 processes of Payout at pay: BANK_DOWN, such as: no connection to the bank',
       '2 commands of Pay: BANK_DOWN, such as: no connection to the bank',
       'B-3 at pay after 1: retry, complete, cancel, skip',
       'B-2 at pay after 1: retry, complete, cancel, skip',

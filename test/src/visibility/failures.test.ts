@@ -54,6 +54,36 @@ test('K-21 a command: each failed attempt is a warning, the last one an error wi
   expect(troubled).toMatchObject({ code: 'CLOSED', stack })
 })
 
+test('K-21 P-11 a response from SQL that no process takes is a warning, counted, and in the audit trail', async () => {
+  const name = domain()
+  const Payment = defineProcess(name, 'Payment', {
+    state: z.object({}),
+    responses: { approved: { data: z.number(), apply: () => undefined } },
+    execute: async () => undefined,
+  })
+  const worker = await bus.runProcesses(Payment)
+  await bus.sql("select holdfast.respond($1, 'Payment', 'R-TYPO', 'approved', '1')", [name])
+  // The process could have been started in a transaction that has not committed yet: it is looked up for a minute.
+  await bus.sql(
+    "update holdfast.process_inbox set created_at = created_at - interval '61 s' where process_ref = 'R-TYPO'",
+  )
+  const subject = { name: `${name}/Payment R-TYPO` }
+  await waitFor('it is refused', async () => (await bus.hf.auditTrail(subject)).length > 0)
+  await worker.stop()
+  expect(await bus.hf.auditTrail(subject)).toMatchObject([
+    { event: 'RESPONSE_REFUSED', detail: { response: 'approved', data: 1, code: 'HF_NOT_FOUND' } },
+  ])
+  expect(told.lines.find(({ response }) => response === 'approved')).toMatchObject({
+    level: 'warn',
+    model: 'processes',
+    domain: name,
+    type: 'Payment',
+    process: 'R-TYPO',
+    code: 'HF_NOT_FOUND',
+  })
+  expect(told.count(`responses_refused processes ${name} Payment`)).toBe(1)
+})
+
 test('K-21 a command: ends are counted by how they ended, also in a transaction of the handler', async () => {
   const name = domain()
   const Do = defineCommand(name, 'Do', { data: z.string() })
@@ -98,7 +128,7 @@ test('K-21 a process: attempts, troubleshooting with step, key and stack, and no
   ])
   expect(told.about(id).at(-1)).toMatchObject({ domain: name, type: 'Payment', key: 'PAY-1', step: 'book', stack })
   const [troubled] = (await bus.hf.trouble.list({ model: 'processes', domain: name })).items
-  expect(troubled).toMatchObject({ code: 'PERMANENT_FAILURE', stack })
+  expect(troubled).toMatchObject({ code: 'NO_ACCOUNT', stack })
   await bus.hf.process(Payment, id).retry(by)
   await waitFor('it failed again', () => told.count(`needs_person processes ${name} Payment`) === 2)
   // The replay met `reserve` again, and reported nothing of it.

@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 3
 -- after: processes-operate
 --
 -- Ends of processes by operators: cancelling with or without compensation, and completing with a result. `operate_processes` and the
@@ -58,8 +58,8 @@ begin
 end
 $$;
 
--- Cancels a process (P-16): a running one notices it at its next call, a suspended one becomes due. Returns 'done', 'unknown', or the
--- status of a process that has ended.
+-- Cancels a process (P-16): a running one notices it at its next call, a suspended one becomes due. Returns 'done', 'unknown', 'being
+-- cancelled' (with compensation, which has not begun and is not taken back), or the status of a process that has ended.
 create or replace function holdfast.cancel_process(p_id uuid, p_mode text, p_actor text, p_reason text)
 returns text
 language plpgsql
@@ -75,6 +75,14 @@ begin
   end if;
   if v_row.status in ('COMPENSATED', 'COMPLETED', 'CANCELLED', 'FAILED') then
     return v_row.status;
+  end if;
+  -- Another operator was told that it will be compensated.
+  if p_mode = 'PLAIN'
+    and v_row.cancel = 'COMPENSATE'
+    and v_row.status <> 'WAITING_FOR_TSQ'
+    and not holdfast.process_is_unwinding(p_id, v_row.generation)
+  then
+    return 'being cancelled';
   end if;
   update holdfast.process
   set cancel = p_mode,
@@ -102,8 +110,116 @@ begin
 end
 $$;
 
+-- Withdraws what a process has sent and started, because an operator says that its work is done (P-16, K-19): a command that no worker has
+-- received, or that needs an operator whatever its outcome, is cancelled, and so are the children. Commands are found by the process and its
+-- reply queue, so that one is found too whose sender died before it was on record. Raises HF002 with the name of a command that is under
+-- way: what was withdrawn until then is rolled back.
+create or replace function holdfast.withdraw_remotes(p_id uuid, p_type text, p_actor text, p_reason text)
+returns void
+language plpgsql
+as $$
+declare
+  v_replies text := split_part(p_type, '/', 1) || '__process_replies';
+  v_sent record;
+begin
+  for v_sent in
+    select command.domain, command.type, command.command_id
+    from holdfast.command
+    where command.correlation_id = p_id
+      -- In another schema its name is in front.
+      and right(command.reply_to, length(v_replies)) = v_replies
+      and command.status in ('PENDING', 'IN_TROUBLESHOOTING_QUEUE')
+    order by command.command_id
+  loop
+    if holdfast.cancel_command(v_sent.domain, v_sent.command_id, p_actor, p_reason) = 'ended' then
+      perform holdfast.operate_commands('CANCEL', v_sent.domain, array[v_sent.command_id], p_actor, p_reason, null, null, null);
+    end if;
+    if exists (
+      select from holdfast.command
+      where command.command_id = v_sent.command_id
+        and command.domain = v_sent.domain
+        and command.status in ('PENDING', 'IN_TROUBLESHOOTING_QUEUE')
+    ) then
+      raise exception '%/% %', v_sent.domain, v_sent.type, v_sent.command_id using errcode = 'HF002';
+    end if;
+  end loop;
+  perform holdfast.cancel_process(child.id, 'PLAIN', p_actor, p_reason)
+  from (
+    select detail.id
+    from holdfast.process_detail as detail
+    join holdfast.process on process.id = detail.id
+    where detail.parent_id = p_id and detail.ended_at is null and process.cancel is null
+    order by detail.id
+  ) as child;
+end
+$$;
+
+-- Says of the failed compensations of a process in troubleshooting, or of the one of a step, that they were done by hand, or are left out.
+-- The process goes on with the next compensation and ends as it would have ended (P-14). A step-based process gets this as the reply of the
+-- compensating command, which is withdrawn. Returns 'undone', 'no failed compensation', 'compensation has no result' (one was given), or
+-- 'under way <command>'.
+create or replace function holdfast.complete_compensations(
+  p_id uuid, p_step text, p_given jsonb, p_how text, p_actor text, p_reason text
+)
+returns text
+language plpgsql
+as $$
+declare
+  v_now timestamptz := holdfast.now();
+  v_row holdfast.process;
+  v_before jsonb := holdfast.process_before(p_id);
+  v_steps text[];
+  v_seq int;
+begin
+  select * into v_row from holdfast.process where id = p_id;
+  select array_agg(holdfast.call_id(name, occurrence) order by seq)
+  into v_steps
+  from holdfast.failed_compensations(p_id, v_row.generation)
+  where p_step is null or holdfast.call_id(name, occurrence) = p_step;
+  if v_steps is null then
+    return 'no failed compensation';
+  end if;
+  if p_given ?| array['result', 'state'] then
+    return 'compensation has no result';
+  end if;
+  -- Only a step-based process compensates with commands.
+  if exists (select from holdfast.process_detail where id = p_id and model = 'STEP_BASED') then
+    begin
+      perform holdfast.withdraw_remotes(p_id, v_row.type, 'process ' || p_id, 'its compensation was completed by hand');
+    exception when sqlstate 'HF002' then
+      return 'under way ' || sqlerrm;
+    end;
+  end if;
+  v_seq := (select max(seq) from holdfast.process_history where process_id = p_id and generation = v_row.generation);
+  insert into holdfast.process_history (
+    process_id, generation, seq, epoch, at, kind, name, occurrence, status, attempt, detail
+  )
+  select p_id, v_row.generation, v_seq + row_number() over (order by seq), v_row.lease_epoch + 1, date_trunc('milliseconds', v_now),
+    'COMPENSATION', name, occurrence,
+    case when managed then 'WAITING_RETRY' else 'COMPLETED' end,
+    attempt,
+    detail - 'error' || jsonb_build_object('resolved', p_how)
+      || case when managed then jsonb_build_object(
+        'reply', jsonb_build_object('commandId', detail -> 'startedId', 'outcome', 'SUCCESS', 'result', null)
+      ) else '{}' end
+  from holdfast.failed_compensations(p_id, v_row.generation)
+  where holdfast.call_id(name, occurrence) = any (v_steps);
+  update holdfast.process
+  set status = 'COMPENSATING', due_at = v_now, lease_epoch = lease_epoch + 1, rested_epoch = rested_epoch + 1, mismatch_since = null
+  where id = p_id;
+  perform holdfast.process_goes_on(p_id, v_now);
+  insert into holdfast.audit (at, model, event, subject_id, actor, reason, before, after, detail)
+  values (v_now, 'processes', 'TSQ_RESOLVE', p_id, p_actor, p_reason, v_before,
+    jsonb_build_object('status', 'COMPENSATING', 'compensations', v_steps, 'outcome', p_how), null);
+  perform holdfast.wake('processes:' || v_row.type);
+  return 'undone';
+end
+$$;
+
 -- Ends a process as completed, whatever it waits for (P-16). The caller made the projection from this epoch and number of responses;
--- returns 'changed' if they differ by now. The lease of a dead worker does not prevent it.
+-- returns 'changed' if they differ by now. The lease of a dead worker does not prevent it. What the process has sent and started is
+-- withdrawn; 'under way <command>' if a worker has one of its commands, 'being cancelled' if an operator was told that it is cancelled. A process that is being compensated never ends as completed: see
+-- `complete_compensations`.
 create or replace function holdfast.complete_process(
   p_id uuid, p_epoch int, p_responses int, projection jsonb, p_actor text, p_reason text, p_overrides jsonb
 )
@@ -122,9 +238,23 @@ begin
   if v_row.leased_at is not null and v_row.due_at > v_now then
     return 'EXECUTING';
   end if;
+  if holdfast.process_is_unwinding(p_id, v_row.generation) then
+    if v_row.status <> 'WAITING_FOR_TSQ' then
+      return 'COMPENSATING';
+    end if;
+    return holdfast.complete_compensations(p_id, null, p_overrides, 'done', p_actor, p_reason);
+  end if;
+  if v_row.cancel is not null and v_row.status <> 'WAITING_FOR_TSQ' then
+    return 'being cancelled';
+  end if;
   if v_row.lease_epoch <> p_epoch or v_row.responses <> p_responses then
     return 'changed';
   end if;
+  begin
+    perform holdfast.withdraw_remotes(p_id, v_row.type, 'process ' || p_id, 'its process was completed by hand');
+  exception when sqlstate 'HF002' then
+    return 'under way ' || sqlerrm;
+  end;
   update holdfast.process
   set status = 'COMPLETED', due_at = null, queued_at = null, leased_by = null, leased_at = null, cancel = null,
       lease_epoch = lease_epoch + 1, rested_epoch = lease_epoch + 1, last_write = null, mismatch_since = null

@@ -1,4 +1,4 @@
--- revision: 10
+-- revision: 11
 -- after: processes-write, processes-claim, processes-start, commands-operate
 --
 -- Operations of operators on processes that continue (P-16, P-23): retry, resolve, resume. `hf.processes`, handles and `hf.trouble` call
@@ -136,8 +136,8 @@ $$;
 
 -- Retries a process in troubleshooting (P-16): the failed call begins again. A correction is a response: recorded with its number, and
 -- applied to the state from the retry on. With `not_done` an operator says that no call of unknown outcome was done. Returns 'done',
--- 'deadline' (passed, and no new one given), 'unresolved <call>' (an at-most-once call whose outcome only an operator can say, K-20), or
--- the status of the process.
+-- 'deadline' (passed, and no new one given), 'unresolved <call>' (an at-most-once call whose outcome only an operator can say, K-20),
+-- 'waits for <command>' (a step-based process whose command needs an operator: a retry would do nothing), or the status of the process.
 create or replace function holdfast.retry_process(p_id uuid, p_actor text, p_reason text, options jsonb)
 returns text
 language plpgsql
@@ -153,10 +153,15 @@ declare
   v_seq int;
   v_status text;
   v_unresolved text;
+  v_awaited text;
 begin
   select * into v_row from holdfast.process where id = p_id for no key update;
   if v_row.status <> 'WAITING_FOR_TSQ' then
     return case when v_row.leased_at is null then v_row.status else 'EXECUTING' end;
+  end if;
+  v_awaited := holdfast.troubled_command(p_id, v_row.generation);
+  if v_awaited is not null then
+    return 'waits for ' || v_awaited;
   end if;
   v_unwinding := holdfast.process_is_unwinding(p_id, v_row.generation);
   if not v_unwinding and not coalesce((options -> 'not_done')::boolean, false) then
@@ -267,9 +272,83 @@ as $$
     )
 $$;
 
+-- The compensations of a process in troubleshooting that have failed, and that an operator can say were done by hand: those that were given
+-- up since the last retry, and the one of a step-based process (`managed`) whose command needs an operator.
+create or replace function holdfast.failed_compensations(p_id uuid, p_generation int)
+returns table (seq int, name text, occurrence int, attempt int, detail jsonb, managed boolean)
+language sql
+stable
+as $$
+  select last.seq, last.name, last.occurrence, last.attempt, last.detail, last.detail ? 'startedId'
+  from (
+    select distinct on (history.name, history.occurrence)
+      history.seq, history.name, history.occurrence, history.attempt, history.status, history.detail
+    from holdfast.process_history as history
+    where process_id = p_id and generation = p_generation and kind = 'COMPENSATION'
+    order by history.name, history.occurrence, history.seq desc
+  ) as last
+  where last.status = 'FAILED'
+      and not exists (
+        select from holdfast.process_history as later
+        where later.process_id = p_id and later.generation = p_generation and later.seq > last.seq and later.kind = 'RETRY'
+      )
+    or last.status = 'WAITING_RETRY'
+      and last.detail ? 'startedId'
+      and not last.detail ? 'reply'
+      and last.detail -> 'error' ->> 'code' = 'COMMAND_IN_TROUBLESHOOTING'
+$$;
+
+-- The command because of which a step-based process is in troubleshooting: only its reply lets the process go on. Null if there is none.
+create or replace function holdfast.troubled_command(p_id uuid, p_generation int)
+returns text
+language sql
+stable
+as $$
+  select coalesce(
+    (
+      select command.domain || '/' || command.type || ' '
+      from holdfast.command
+      where command.command_id = (last.detail ->> 'startedId')::uuid and command.correlation_id = p_id
+    ),
+    ''
+  ) || (last.detail ->> 'startedId')
+  from (
+    select history.status, history.detail
+    from holdfast.process_history as history
+    where process_id = p_id and generation = p_generation and kind not in ('RETRY', 'RESUME', 'UNWIND')
+    order by history.seq desc
+    limit 1
+  ) as last
+  where last.status = 'WAITING_RETRY'
+    and not last.detail ? 'reply'
+    and last.detail -> 'error' ->> 'code' = 'COMMAND_IN_TROUBLESHOOTING'
+    and exists (select from holdfast.process_detail where id = p_id and model = 'STEP_BASED')
+$$;
+
+-- What an operator can do with a process in troubleshooting.
+create or replace function holdfast.process_can(p_id uuid, p_generation int)
+returns text[]
+language sql
+stable
+as $$
+  select array_remove(array[
+    case when holdfast.troubled_command(p_id, p_generation) is null then 'retry' end,
+    case when not unwinding or repairable then 'complete' end,
+    'cancel',
+    case when repairable then 'skip' end
+  ], null)
+  from (select holdfast.process_is_unwinding(p_id, p_generation) as unwinding) as compensation
+  cross join lateral (
+    select case
+      when unwinding then exists (select from holdfast.failed_compensations(p_id, p_generation))
+      else exists (select from holdfast.failed_step(p_id, p_generation))
+    end as repairable
+  ) as failed
+$$;
+
 -- Resolves a call of unknown outcome (K-20): it was done, with this result, or it was not and is called again. Or skips the failed step,
--- which counts as done without a result. Returns 'done', 'deadline', 'nothing' (no such call is unresolved), 'not skippable', or the
--- status of the process.
+-- which counts as done without a result. Of a process that is being compensated it is about the failed compensations. Returns 'done',
+-- 'deadline', 'nothing' (no such call is unresolved), 'not skippable', what `complete_compensations` returns, or the status of the process.
 create or replace function holdfast.resolve_process(p_id uuid, p_actor text, p_reason text, options jsonb)
 returns text
 language plpgsql
@@ -282,10 +361,22 @@ declare
   v_name text;
   v_occurrence int;
   v_seq int;
+  v_outcome text;
 begin
   select * into v_row from holdfast.process where id = p_id for no key update;
   if v_row.status <> 'WAITING_FOR_TSQ' then
     return case when v_row.leased_at is null then v_row.status else 'EXECUTING' end;
+  end if;
+  if holdfast.process_is_unwinding(p_id, v_row.generation) then
+    if options ->> 'outcome' = 'notDone' then
+      return 'nothing';
+    end if;
+    v_outcome := holdfast.complete_compensations(p_id, options ->> 'step', options, options ->> 'outcome', p_actor, p_reason);
+    return case
+      when v_outcome <> 'no failed compensation' then v_outcome
+      when options ->> 'outcome' = 'skipped' then 'not skippable'
+      else 'nothing'
+    end;
   end if;
   if options ->> 'outcome' = 'skipped' then
     select name, occurrence into v_name, v_occurrence from holdfast.failed_step(p_id, v_row.generation);
@@ -296,7 +387,7 @@ begin
     select name, occurrence into v_name, v_occurrence
     from holdfast.unresolved_calls(p_id, v_row.generation)
     where holdfast.call_id(name, occurrence) = options ->> 'step';
-    if v_name is null or holdfast.process_is_unwinding(p_id, v_row.generation) then
+    if v_name is null then
       return 'nothing';
     end if;
   end if;

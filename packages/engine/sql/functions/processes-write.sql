@@ -1,4 +1,4 @@
--- revision: 9
+-- revision: 10
 -- after: kernel
 --
 -- The writes of executions: history, and the state in which an execution suspends or ends. One statement for many executions (K-05).
@@ -164,8 +164,9 @@ begin
         order by history.seq desc
         limit 1
       )),
-      asked.error ->> 'kind', asked.error ->> 'code', asked.error ->> 'message',
-      asked.error ->> 'stack', asked.error ->> 'fingerprint', detail.batch_id
+      -- Under the code of what user code threw, so that the same failure has the same code in all models.
+      asked.error ->> 'kind', coalesce(asked.error -> 'cause', asked.error) ->> 'code',
+      coalesce(asked.error -> 'cause', asked.error) ->> 'message', asked.error ->> 'stack', asked.error ->> 'fingerprint', detail.batch_id
     from jsonb_to_recordset(writes) as asked (id uuid, to_status text, waiting_for text, error jsonb)
     join holdfast.process on process.id = asked.id
     join holdfast.process_detail as detail on detail.id = asked.id

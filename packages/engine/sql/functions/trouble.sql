@@ -1,4 +1,4 @@
--- revision: 4
+-- revision: 5
 -- after: processes-operate
 --
 -- Work of all models that needs an operator, in one view. It is a view and not a table, because each model writes its failed work in the
@@ -70,14 +70,7 @@ select
     limit 1
   ), 0),
   trouble.error_stack,
-  case
-    when exists (
-      select from holdfast.process
-      cross join lateral holdfast.failed_step(process.id, process.generation)
-      where process.id = trouble.id
-    ) then array['retry', 'complete', 'cancel', 'skip']
-    else array['retry', 'complete', 'cancel']
-  end,
+  (select holdfast.process_can(process.id, process.generation) from holdfast.process where process.id = trouble.id),
   exists (
     select from holdfast.process
     cross join lateral holdfast.unresolved_calls(process.id, process.generation)

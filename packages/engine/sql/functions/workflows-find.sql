@@ -1,4 +1,4 @@
--- revision: 7
+-- revision: 8
 -- after: kernel, workflows-write, presence
 --
 -- Queries of operators and housekeeping on workflows: steps that wait for a handler that no worker has, removing instances that ended
@@ -152,7 +152,9 @@ begin
     update holdfast.workflow_step
     -- It has waited since now. With the time of its retry it would come after everything that is due.
     set due_at = v_now, ready = true, scheduled_at = v_now, rank = holdfast.workflow_rank(v_now, priority, aging)
+    -- One that is due at infinity is paused and does not wait for its next attempt: this call would change nothing of that.
     where workflow_id = p_id and name = p_step and handler is not null and not ready and leased_at is null
+      and due_at < 'infinity'
     returning *
   ),
   noted as (

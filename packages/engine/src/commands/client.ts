@@ -6,8 +6,8 @@ import { GIVE_UP_AFTER } from '../kernel/database/retrying.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
+import { checkMany } from '../kernel/model/lists.js'
 import { type MissingWorkers, presenceIn } from '../kernel/results/presence.js'
-import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions } from '../kernel/validation/options.js'
 import type { CommandCalls } from './calls.js'
 import { type CommandDefinition, checkCommand } from './define.js'
@@ -92,9 +92,7 @@ export function createCommandClient(
     commands: readonly CommandToSend<NoInfer<Input>>[],
     { batch }: Pick<SendManyOptions, 'batch'> = {},
   ): Promise<PreparedBulk> {
-    if (!Array.isArray(commands) || commands.length === 0) {
-      throw invalidOption('sendMany', 'commands', 'must hold at least one command')
-    }
+    checkMany('sendMany', 'commands', commands)
     const defined = checkCommand('sendMany', definition)
     const shared = batch === undefined ? {} : { batch }
     const queue = await domains.ready(definition.domain, { buildIndex: false })

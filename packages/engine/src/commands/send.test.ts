@@ -135,7 +135,7 @@ test('C-03 one refused command refuses the whole call and is named', async () =>
 test('C-03 the same id twice in one call is refused', async () => {
   const commandId = randomUUID()
   const twice = [1, 2].map((amount) => ({ data: { amount }, id: commandId }))
-  await expect(bus.hf.sendMany(book('twice'), twice)).rejects.toMatchObject({ code: 'HF_DUPLICATE_COMMAND' })
+  await expect(bus.hf.sendMany(book('twice'), twice)).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
 })
 
 test('C-03 inside the caller’s transaction sendMany sends all or none, and the transaction stays usable', async () => {

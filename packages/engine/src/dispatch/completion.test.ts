@@ -120,6 +120,25 @@ test('D-06 in troubleshooting it is still DISPATCHED; an operator who completes 
   await worker.stop()
 })
 
+test('D-06 P-16 a refused payment whose compensation was done by hand is FAILED, not COMPLETED', async () => {
+  const { Pay, key, until, worker } = await released(async (ctx) => {
+    await ctx.step('hold', () => 1, {
+      compensateRetry: { maxAttempts: 1 },
+      compensate: () => {
+        throw new PermanentError('cannot release it')
+      },
+    })
+    throw new BusinessError('no money', { code: 'NO_MONEY' })
+  })
+  await waitFor(
+    'it is in troubleshooting',
+    async () => (await bus.hf.process(Pay, key).get()).status === 'WAITING_FOR_TSQ',
+  )
+  await bus.hf.process(Pay, key).complete(by)
+  expect(await until('FAILED')).toMatchObject({ lastError: expect.stringContaining('NO_MONEY') })
+  await worker.stop()
+})
+
 test('D-06 retried from troubleshooting, the item ends as the process does', async () => {
   let broken = true
   const { Pay, key, until, worker } = await released(async (ctx) => {

@@ -53,9 +53,9 @@ test('D-01 scheduling the same item again schedules it once', async () => {
   const item = { key: 'PAY-1', context: { amount: 5 }, startAt: at }
   await bus.hf.schedule(Settlement, item)
   expect(await bus.hf.schedule(Settlement, item)).toMatchObject({ id: 'PAY-1', created: false, replaced: false })
-  expect(await bus.hf.schedule(Settlement, [item, { ...item, key: 'PAY-2' }, item])).toEqual({
+  expect(await bus.hf.schedule(Settlement, [item, { ...item, key: 'PAY-2' }])).toEqual({
     created: 1,
-    existing: 2,
+    existing: 1,
     replaced: 0,
   })
   expect(await bus.hf.dispatch.depth(Settlement)).toMatchObject({ READY: 2 })
@@ -107,6 +107,13 @@ test('D-01 replace replaces a READY item, on record, and is refused once it is n
     code: 'HF_ITEM_CONFLICT',
     message: `item ${Settlement.name} PAY-1 is DISPATCHED and cannot be replaced any more`,
   })
+})
+
+test('U-02 D-01 a list that is empty, or has a key twice, is refused', async () => {
+  const Settlement = settlement()
+  const twice = [5, 6].map((amount) => ({ key: 'PAY-1', context: { amount }, startAt: at }))
+  await expect(bus.hf.schedule(Settlement, twice)).rejects.toThrow('items[1].key` is that of items[0]')
+  await expect(bus.hf.schedule(Settlement, [])).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
 })
 
 test('D-01 thousands in one call, and one by one from many callers at once', async () => {

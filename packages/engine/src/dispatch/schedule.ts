@@ -6,7 +6,7 @@ import { GIVE_UP_AFTER } from '../kernel/database/retrying.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { Logger } from '../kernel/logger.js'
 import type { Metrics } from '../kernel/metrics/metrics.js'
-import { chunksOf, isList } from '../kernel/model/lists.js'
+import { checkMany, chunksOf, isList } from '../kernel/model/lists.js'
 import { workOf } from '../kernel/model/work.js'
 import { anything, boolean, date, declareOptions, required, text } from '../kernel/validation/declared.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
@@ -179,7 +179,10 @@ export function createScheduling(db: Database, { codec, logger, metrics, items: 
       options: ScheduleOptions = {},
     ) => {
       const dispatch = checkDefinition(definition)
-      if (isList(given)) return countOf(await scheduleAll(dispatch, given, options))
+      if (isList(given)) {
+        checkMany(`schedule ${dispatch.name}`, 'items', given)
+        return countOf(await scheduleAll(dispatch, given, options))
+      }
       const [met = 'same'] = await scheduleAll(dispatch, [given], options)
       return new ScheduledItem(calls, dispatch, given.key, met)
     }) as Scheduling['schedule'],

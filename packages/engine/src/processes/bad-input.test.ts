@@ -94,7 +94,7 @@ test('P-10 a state that fails its schema, is too large or cannot be encoded star
       { input: 1, id: twice },
       { input: 2, id: twice },
     ]),
-  ).rejects.toThrow(/twice/)
+  ).rejects.toThrow(/processes\[1\]\.id` is that of processes\[0\]/)
   expect(await bus.sql('select count(*) from holdfast.process')).toEqual(before)
 })
 

@@ -20,13 +20,21 @@ const OPERATIONS = {
 /** What operators do with many processes in troubleshooting: the part of `hf.trouble` that is about processes. */
 export function createProcessBulk(db: Database, { codec, registry, logger, reports }: Parts): BulkOperator {
   /** One that cannot be read is refused alone: nothing was written yet. */
-  async function completeAll(tx: Executor, name: string, items: readonly BulkItem[], { by, result }: BulkCall) {
+  async function completeAll(
+    tx: Executor,
+    name: string,
+    items: readonly BulkItem[],
+    { by, result }: BulkCall,
+    committed: () => void,
+  ) {
     const process = { name, code: registry.find(name) }
     const outcomes: BulkOutcome[] = []
     for (const { id } of items) {
       try {
         const answer = await completeWithin(tx, { db, codec, logger }, process, id, by, { result })
-        outcomes.push({ refused: refusalOf('complete', name, answer) })
+        const refused = refusalOf('complete', name, answer)
+        // One whose failed compensations count as done now has not ended yet.
+        outcomes.push(answer.outcome === 'done' ? { committed } : { refused })
       } catch (error) {
         if (!(error instanceof HoldfastError && error.code === 'HF_NOT_DECODABLE')) throw error
         outcomes.push({ refused: error })
@@ -50,10 +58,7 @@ export function createProcessBulk(db: Database, { codec, registry, logger, repor
       const name = `${of.domain}/${of.type}`
       if (verb === 'complete') {
         const committed = () => reports.ended({ model: 'processes', ...of }, 'completed')
-        return async (tx, items) => {
-          const outcomes = await completeAll(tx, name, items, call)
-          return outcomes.map((outcome) => (outcome.refused ? outcome : { committed }))
-        }
+        return (tx, items) => completeAll(tx, name, items, call, committed)
       }
       return async (tx, items) => {
         const ids = items.map(({ id }) => id)

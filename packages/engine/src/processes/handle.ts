@@ -107,10 +107,17 @@ export class ProcessHandle<Responses extends ResponseSchemas = ResponseSchemas, 
     return this.#calls.cancel(this.#of, this.id, by, options)
   }
 
-  /** Ends a process that no worker executes as if it had returned this result. Hooks are not called. */
+  /**
+   * Ends a process that no worker executes as if it had returned this result. Its commands that no worker has received or that need
+   * a person are cancelled, and so are its children; refused while a worker executes one of its commands. Hooks are not called.
+   *
+   * If a compensation failed, give no result: the failed compensations count as done by hand, and the process continues with the next
+   * one and ends as it would have ended.
+   */
   complete(by: By, result?: Result, options?: CompleteOptions): Promise<void>
   /**
-   * Says that a step of unknown outcome was done and returned this result; the process continues.
+   * Says that a step of unknown outcome was done and returned this result, or that its failed compensation was done; the process
+   * continues.
    *
    * @example
    * await hf.process(Payment, 'PAY-1').complete(by, { reference: 'B-77' }, { step: 'pay' })

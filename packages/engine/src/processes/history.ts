@@ -19,6 +19,8 @@ export interface RecordedFailure {
   readonly details?: unknown
   /** Where it was thrown, at most 4 kB. */
   readonly stack?: string
+  /** What user code threw, where `code` is one of ours: troubles are listed under it, as in the other models. */
+  readonly cause?: { readonly code: string; readonly message: string }
 }
 
 /** What only some records have. */

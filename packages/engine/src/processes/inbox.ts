@@ -2,13 +2,13 @@
 // Workers claim its rows and deliver each response to its process. A response must reach its process once, in the order
 // in which the responses were committed, also if a worker dies in between.
 
-import type { Codec } from '../kernel/codec/codec.js'
 import type { Notes } from '../kernel/codec/notes.js'
 import type { Database } from '../kernel/database/database.js'
 import type { Executor } from '../kernel/database/executor.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { isId } from '../kernel/ids/id.js'
-import type { Logger } from '../kernel/logger.js'
+import { splitName } from '../kernel/ids/name.js'
+import type { Runtime } from '../kernel/model/runtime.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { type Claimed, claimParams, type WorkSource } from '../kernel/work/source.js'
 import { leasesOfTable } from '../kernel/work/table-leases.js'
@@ -57,11 +57,9 @@ export function inboxSource(db: Executor, definitions: () => readonly DefinedPro
   }
 }
 
-interface InboxParts {
+interface InboxParts extends Pick<Runtime, 'codec' | 'logger' | 'metrics'> {
   readonly find: (name: string) => DefinedProcess | undefined
   readonly respond: Respond
-  readonly codec: Codec
-  readonly logger: Logger
 }
 
 /** What could not be delivered; audited and removed. */
@@ -77,13 +75,16 @@ interface Refused {
  * and removes them. After a kill between the last two they are still recorded once. What cannot be delivered is audited and
  * removed, so that nothing waits behind it.
  */
-export function handOver(db: Database, { find, respond, codec, logger }: InboxParts) {
+export function handOver(db: Database, { find, respond, codec, logger, metrics }: InboxParts) {
   return async function run({ id: head, epoch, type, responses }: InboxGroup): Promise<void> {
     const definition = find(type)
     if (!definition) return
     const refused: Refused[] = []
     const refuse = ({ id, reference, name }: InboxResponse, error: HoldfastError, process: string | undefined) => {
-      logger.warn({ err: error, process: reference, response: name }, 'a response was refused')
+      const of = { model: 'processes', ...splitName(type) } as const
+      const about = { ...of, id: process, process: reference, response: name, code: error.code, err: error }
+      logger.warn(about, `the response ${name} to ${reference} of ${type} was not delivered: ${error.message}`)
+      metrics.count('responses_refused', of)
       refused.push({ id, process_id: process ?? null, code: error.code, message: error.message })
     }
     const finish = async (handed: readonly InboxResponse[], againMs: number) => {

@@ -95,3 +95,19 @@ test('P-16, P-18 a process whose code no longer fits is cancelled without undoin
   await bus.hf.process(Changed, id).cancel(by, { compensate: false })
   await until(Changed, id, 'CANCELLED')
 })
+
+test('P-16 U-04 an accepted cancel with compensation stands: no complete and no plain cancel overrides it', async () => {
+  const { Payment, undone, failing } = repairable('cancel-stands')
+  failing.add('AAAA')
+  const { id } = await bus.hf.start(Payment, { iban: 'AAAA' })
+  await until(Payment, id, 'WAITING_FOR_TSQ')
+  const process = bus.hf.process(Payment, id)
+  // No worker runs yet: it is accepted, and not carried out.
+  await process.cancel(by)
+  await expect(process.complete(by, 'by hand')).rejects.toMatchObject({ code: 'HF_BEING_CANCELLED', status: 409 })
+  await expect(process.cancel(by, { compensate: false })).rejects.toMatchObject({ code: 'HF_BEING_CANCELLED' })
+  await process.cancel(by)
+  await work('cancel-stands')
+  await until(Payment, id, 'CANCELLED')
+  expect(undone).toEqual(['reserve'])
+})

@@ -83,7 +83,9 @@ test('P-12, P-16 of operators who act at once one succeeds, the others are refus
     ...Array.from({ length: 5 }, () => bus.hf.process(Payment, id).retry(by)),
   ])
   for (const outcome of outcomes) {
-    if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ code: 'HF_WRONG_STATUS' })
+    if (outcome.status === 'fulfilled') continue
+    // A complete that comes after a cancel, and before the worker that carries it out, is refused because of the cancel.
+    expect(['HF_WRONG_STATUS', 'HF_BEING_CANCELLED']).toContain(outcome.reason.code)
   }
   const done = outcomes.slice(0, 5).filter(({ status }) => status === 'fulfilled').length
   expect(done).toBeLessThanOrEqual(1)

@@ -5,7 +5,7 @@ import type { Database } from '../kernel/database/database.js'
 import type { Executor, Queryable, Statement } from '../kernel/database/executor.js'
 import { HoldfastError } from '../kernel/errors.js'
 import type { StartedOne } from '../kernel/model/handle.js'
-import { invalidOption } from '../kernel/validation/invalid-option.js'
+import { checkMany } from '../kernel/model/lists.js'
 import { checkOptions } from '../kernel/validation/options.js'
 import type { StartDetails } from './encode-start.js'
 import { type EncodedStart, type StartAnswer, startProcesses } from './queries/start-processes.js'
@@ -39,9 +39,7 @@ export async function startAll(
   },
 ): Promise<StartedOne[]> {
   const given = checkOptions('startMany', options, ['transaction', 'batch'])
-  if (!Array.isArray(processes) || processes.length === 0) {
-    throw invalidOption('startMany', 'processes', 'must hold at least one process')
-  }
+  checkMany('startMany', 'processes', processes)
   const encoded: EncodedStart[] = []
   for (const [place, one] of processes.entries()) {
     const where = `startMany ${definition.name}: processes[${place}]`
@@ -49,7 +47,6 @@ export async function startAll(
     const shared = given.batch === undefined ? {} : { batch: options.batch as string }
     encoded.push(await by.encode(one.input, { ...one, ...shared }, where))
   }
-  refuseRepeated(encoded)
   const started: StartedOne[] = []
   const startIn = async (executor: Executor) => {
     started.length = 0
@@ -83,16 +80,4 @@ export function checkAnswer(
     throw ofOtherType(name, id, 'another definition')
   }
   return { id: answer.id, status: answer.status, created: answer.created }
-}
-
-function refuseRepeated(encoded: readonly EncodedStart[]): void {
-  const seen = new Set<string>()
-  for (const { id, key } of encoded) {
-    for (const name of key === undefined ? [id] : [id, key]) {
-      if (!seen.has(name)) seen.add(name)
-      else {
-        throw invalidOption('startMany', 'processes', `names ${name} twice`)
-      }
-    }
-  }
 }

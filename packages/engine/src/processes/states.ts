@@ -57,7 +57,8 @@ export type ProcessVerb = 'retry' | 'complete' | 'cancel' | 'resume'
 /** In which statuses a person can use a verb. */
 export const verbStatuses: Readonly<Record<ProcessVerb, readonly ProcessStatus[]>> = {
   retry: ['WAITING_FOR_TSQ'],
-  complete: UNFINISHED.filter((status) => status !== 'EXECUTING'),
+  // A process that is being compensated never ends as completed.
+  complete: UNFINISHED.filter((status) => status !== 'EXECUTING' && status !== 'COMPENSATING'),
   cancel: UNFINISHED,
   resume: ['PENDING', 'WAITING_FOR_ASYNC', 'WAITING_FOR_RETRY', 'COMPENSATING'],
 }

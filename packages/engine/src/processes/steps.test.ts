@@ -189,7 +189,7 @@ test('P-13 maxAttempts 3 is exactly three calls, each under the same key, and th
   expect(attempts).toEqual([1, 2, 3])
   expect(await bus.history(id)).toEqual(['STEP book WAITING_RETRY', 'STEP book WAITING_RETRY', 'STEP book FAILED'])
   const [trouble] = await bus.sql('select error_code, type from holdfast.process_trouble where id = $1', [id])
-  expect(trouble).toEqual({ error_code: 'RETRIES_EXHAUSTED', type: 'steps-three/Pay' })
+  expect(trouble).toEqual({ error_code: 'BUSY', type: 'steps-three/Pay' })
 })
 
 test('P-13 the process is suspended between attempts until base × 2^(n−1)', async () => {

@@ -18,7 +18,8 @@ export function whyOf(process: ProcessRecord, circumstances: Circumstances): Why
   }
   if (status === 'WAITING_FOR_TSQ') {
     const step = waitingFor ? ` at ${waitingFor}` : ''
-    return { reason: 'needsPerson', text: `It failed for good${step}${failed}; retry, complete or cancel it.` }
+    const what = error?.code === 'COMMAND_IN_TROUBLESHOOTING' ? 'that command' : 'it'
+    return { reason: 'needsPerson', text: `It failed for good${step}${failed}; retry, complete or cancel ${what}.` }
   }
   return (
     paused(circumstances) ??

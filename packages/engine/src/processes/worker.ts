@@ -72,7 +72,7 @@ async function createDomainWork(
   { settings, listener, loop }: WorkerParts,
   parts: Runtime & ProcessParts,
 ): Promise<DomainWork> {
-  const { db, engine, logger } = parts
+  const { db, engine, logger, metrics } = parts
   const stop = new AbortController()
   // As many listen as steps wait for a slot.
   setMaxListeners(0, stop.signal)
@@ -149,6 +149,7 @@ async function createDomainWork(
         respond: engine.respond,
         codec: engine.codec,
         logger,
+        metrics,
       }),
     })
   }

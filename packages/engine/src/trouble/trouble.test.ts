@@ -65,9 +65,9 @@ test('U-06 one list shows what needs a person in all models, newest first, with 
       id: ids.processes,
       key: null,
       step: 'pay',
-      code: 'PERMANENT_FAILURE',
+      code: 'BROKEN',
       kind: 'PERMANENT',
-      message: 'BROKEN: pay does not work',
+      message: 'pay does not work',
       attempts: 1,
       stack: expect.stringContaining('trouble.fixture'),
       can: ['retry', 'complete', 'cancel', 'skip'],
@@ -121,7 +121,7 @@ test('U-06 every filter narrows the list, the count and the groups alike', async
   expect(await found({ id: ids.workflows })).toEqual(['workflows'])
   expect(await found({ id: ids.dispatch })).toEqual(['dispatch'])
   expect(await found({ step: 'pay' })).toEqual(['processes', 'workflows'])
-  expect(await found({ code: 'BROKEN' })).toEqual(['commands', 'workflows'])
+  expect(await found({ code: 'BROKEN' })).toEqual(['commands', 'processes', 'workflows'])
   expect(await found({ domain: 'nowhere' })).toEqual([])
   const [process] = (await hf.trouble.list({ type, model: 'processes' })).items
   expect(process?.id).toBe(ids.processes)
@@ -167,12 +167,12 @@ test('U-06 failures of the same kind are one group, the most frequent first, wit
       domain: type,
       type,
       step: 'pay',
-      code: 'PERMANENT_FAILURE',
+      code: 'BROKEN',
       fingerprint: expect.any(String),
       count: 2,
       firstSeen: expect.any(Date),
       lastSeen: expect.any(Date),
-      sample: { id: expect.any(String), message: 'BROKEN: pay does not work', failureId: expect.any(String) },
+      sample: { id: expect.any(String), message: 'pay does not work', failureId: expect.any(String) },
       filter: { type },
     },
     expect.objectContaining({

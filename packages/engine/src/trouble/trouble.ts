@@ -67,14 +67,15 @@ export interface Troubles {
   retry(which: WhichTroubles, by: By, options?: TroubleRetryOptions): Promise<BulkResult[]>
   /**
    * Says that it was done by other means. A command and a process end completed with the result, an item ends completed, a failed step
-   * of a workflow counts as done with this output and the instance continues; a compensation counts as done.
+   * of a workflow counts as done with this output and the instance continues. A failed compensation of a process or a workflow counts as
+   * done, and the compensation continues; of a process it is refused with a result.
    */
   complete(which: WhichTroubles, by: By, options?: TroubleCompleteOptions): Promise<BulkResult[]>
   /** Cancels it. A process or a workflow is compensated unless `compensate` is false. */
   cancel(which: WhichTroubles, by: By, options?: CancelOptions): Promise<BulkResult[]>
   /**
    * Skips the failed step of a process or a workflow: it counts as done, without a result in a process, with its own input as
-   * its output in a workflow. Commands and items have no steps, and are refused.
+   * its output in a workflow. A failed compensation is left out. Commands and items have no steps, and are refused.
    */
   skip(which: WhichTroubles, by: By): Promise<BulkResult[]>
   /**

@@ -9,6 +9,7 @@ import type { Executor, Queryable } from '../kernel/database/executor.js'
 import { GIVE_UP_AFTER } from '../kernel/database/retrying.js'
 import { parseId } from '../kernel/ids/id.js'
 import type { StartedOne } from '../kernel/model/handle.js'
+import { checkMany } from '../kernel/model/lists.js'
 import type { Runtime } from '../kernel/model/runtime.js'
 import { presenceIn } from '../kernel/results/presence.js'
 import { describe } from '../kernel/validation/describe.js'
@@ -180,9 +181,7 @@ export function createWorkflowClient(
     },
     async startMany(workflow: WorkflowReference, instances, options = {}) {
       checkOptions('startMany', options, ['transaction'])
-      if (!Array.isArray(instances)) {
-        throw invalidOption('startMany', 'instances', `must be a list of { input, key }, not ${describe(instances)}`)
-      }
+      checkMany('startMany', 'instances', instances)
       const known = await resolve(workflow)
       const { name, version } = known.definition
       const encoded: EncodedStart[] = []

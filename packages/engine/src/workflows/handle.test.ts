@@ -56,7 +56,7 @@ describe('U-02 starting a workflow', () => {
     const Flow = simple(named())
     const one = { input: 1, key: 'K' }
     await expect(bus.hf.startMany(Flow, [one, { input: () => 1 }])).rejects.toMatchObject({ code: 'HF_NOT_ENCODABLE' })
-    await expect(bus.hf.startMany(Flow, [one, { ...one, kee: 1 } as never])).rejects.toMatchObject({
+    await expect(bus.hf.startMany(Flow, [one, { input: 1, kee: 1 } as never])).rejects.toMatchObject({
       code: 'HF_UNKNOWN_OPTION',
     })
     await expect(bus.hf.startMany(Flow, 'many' as never)).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
@@ -69,7 +69,9 @@ describe('U-02 starting a workflow', () => {
     expect(begun).toMatchObject({ created: true })
     await client.query('rollback')
     await expect(bus.hf.workflow(Flow, 'K').get()).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
-    expect(await bus.hf.startMany(Flow, [])).toEqual([])
+    const twice = [{ input: 1, key: 'same' }, { input: 2 }, { input: 3, key: 'same' }]
+    await expect(bus.hf.startMany(Flow, twice)).rejects.toThrow('instances[2].key` is that of instances[0]')
+    await expect(bus.hf.startMany(Flow, [])).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
   })
 })
 

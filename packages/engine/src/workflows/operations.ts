@@ -187,6 +187,7 @@ const waitingStatement = {
     select name
     from holdfast.workflow_step
     where workflow_id = $1 and number >= 0 and handler is not null and not ready and leased_at is null
+      and due_at < 'infinity'
     order by number`,
 }
 const retryStatement = {

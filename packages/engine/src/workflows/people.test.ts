@@ -406,3 +406,29 @@ test('W-14 an operator makes a step due that waits for its next attempt', async 
   await expect(people().workflow(newId()).retry(by, { step: 'a' })).rejects.toMatchObject({ code: 'HF_NOT_FOUND' })
   await worker.stop()
 })
+
+test('W-11 K-18 a cancel that a pause holds up is not retried: the call is refused, and the compensation comes after the pause', async () => {
+  const name = named()
+  const undone: string[] = []
+  bus.hf.handle(name, () => undefined)
+  bus.hf.handle(`undo ${name}`, () => void undone.push('a'))
+  const worker = await sleepy()
+  const Flow = defineWorkflow('test', name).step('a', name).onFailure('undo', `undo ${name}`).waitHumanConfirm('ok')
+  const { id } = await bus.hf.start(Flow.build())
+  await see.untilStep(id, 'ok', 'WAITING_DECISION')
+  await bus.hf.pause({ definition: `test/${name}` }, by)
+  await people().workflow(id).cancel(by)
+  await waitFor('it is set aside', async () => {
+    const rows = await bus.sql(`select from holdfast.workflow_step where workflow_id = $1 and due_at = 'infinity'`, [
+      id,
+    ])
+    return rows.length === 1
+  })
+  for (const options of [{}, { step: 'a' }]) {
+    await expect(people().workflow(id).retry(by, options)).rejects.toMatchObject({ code: 'HF_WRONG_STATUS' })
+  }
+  await bus.hf.resume({ definition: `test/${name}` }, by)
+  await see.until(id, 'CANCELLED')
+  expect(undone).toEqual(['a'])
+  await worker.stop()
+})

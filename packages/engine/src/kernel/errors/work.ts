@@ -82,6 +82,21 @@ export const workErrors = {
     (d) => `${workName(d)} has no failed step that can be skipped: ${d.problem}`,
     'Nothing was changed. Complete it with its result, or cancel it.',
   ),
+  HF_CANNOT_COMPLETE: entry<Work & { problem: string }>(
+    409,
+    (d) => `${workName(d)} cannot be completed by hand: ${d.problem}`,
+    'Nothing was changed. Do what the message says, or cancel it.',
+  ),
+  HF_BEING_CANCELLED: entry<Work>(
+    409,
+    (d) => `${workName(d)} is being cancelled: an operator was told so, and no worker has carried it out yet`,
+    'Nothing was changed. The first operation stands. `why()` says what it waits for; once its compensation has begun, it can be cancelled without compensation.',
+  ),
+  HF_CANNOT_RETRY: entry<Work & { problem: string }>(
+    409,
+    (d) => `a retry of ${workName(d)} would change nothing: ${d.problem}`,
+    'Nothing was changed. Do what the message says, or cancel it.',
+  ),
   HF_NOT_IN_TROUBLE: entry<Work>(
     409,
     (d) => `${workName(d)} no longer needs a person because of this failure`,

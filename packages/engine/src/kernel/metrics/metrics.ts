@@ -28,6 +28,7 @@ type CounterName =
   | 'messages_not_ours'
   | 'replies_unknown'
   | 'replies_ignored'
+  | 'responses_refused'
   | 'steps_released'
   | 'dispatch_claimed'
   | 'dispatch_started'

@@ -43,7 +43,10 @@ describe('the decision about a call that failed', () => {
 describe('the effect of an uncaught failure on the process', () => {
   it.each([
     [transient, { to: 'TSQ', error: { code: 'RETRIES_EXHAUSTED', message: 'BUSY: busy', kind: 'PERMANENT' } }],
-    [permanent, { to: 'TSQ', error: { code: 'PERMANENT_FAILURE', message: 'NO: no' } }],
+    [
+      permanent,
+      { to: 'TSQ', error: { code: 'PERMANENT_FAILURE', message: 'NO: no', cause: { code: 'NO', message: 'no' } } },
+    ],
     [business, { to: 'UNWIND', end: 'COMPENSATED', reason: 'FAILURE', error: { code: 'DECLINED' } }],
   ] as const)('P-13 P-14 %#', (failed, expected) => {
     expect(decideFailure(toRecorded(failed))).toMatchObject(expected)

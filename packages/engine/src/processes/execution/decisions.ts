@@ -38,7 +38,9 @@ export function decideFailedCall(
 /** What a failure that user code does not catch does to the process. */
 export function decideFailure(error: RecordedFailure): FinalDecision {
   if (error.kind === 'BUSINESS') return { to: 'UNWIND', end: 'COMPENSATED', reason: 'FAILURE', error }
-  return trouble(error.kind === 'TRANSIENT' ? 'RETRIES_EXHAUSTED' : 'PERMANENT_FAILURE', error)
+  const decision = trouble(error.kind === 'TRANSIENT' ? 'RETRIES_EXHAUSTED' : 'PERMANENT_FAILURE', error)
+  const { code, message } = error
+  return { ...decision, error: { ...decision.error, cause: { code, message } } }
 }
 
 /** A wait timed out, or the deadline has passed: the error says which. */

@@ -167,10 +167,10 @@ test('M-04 a compensation handler that throws: nothing is undone until a retry, 
   expect(doneFor('clueless')).toEqual(['first', 'second', 'undo first'])
 })
 
-test('M-03 retried while its command is in troubleshooting, it waits on for the command', async () => {
+test('M-03 while its command is in troubleshooting a retry is refused, and it waits for the command', async () => {
   const { id } = await bus.hf.start(Repaired, { of: 'patient', mode: 'second broken' })
   await bus.rests(id, 'WAITING_FOR_TSQ')
-  await bus.retry(id)
+  await expect(bus.retry(id)).rejects.toMatchObject({ code: 'HF_CANNOT_RETRY' })
   expect(await bus.rests(id, 'WAITING_FOR_TSQ')).toMatchObject({
     error_code: 'COMMAND_IN_TROUBLESHOOTING',
     due_at: null,

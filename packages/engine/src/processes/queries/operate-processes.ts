@@ -14,6 +14,8 @@ export interface OperationAnswer {
   readonly reference: string
   readonly outcome:
     | 'done'
+    /** Its failed compensations count as done, and the process goes on with its compensation. */
+    | 'undone'
     | 'unknown'
     | 'other type'
     | 'deadline'
@@ -22,7 +24,12 @@ export interface OperationAnswer {
     | 'nothing'
     | 'not skippable'
     | 'not in trouble'
+    | 'no failed compensation'
+    | 'being cancelled'
+    | 'compensation has no result'
     | `unresolved ${string}`
+    | `under way ${string}`
+    | `waits for ${string}`
     | ProcessStatus
   readonly actual: string | null
 }
@@ -47,11 +54,22 @@ export function refusalOf(
   step?: string,
 ): HoldfastError | undefined {
   const process = processOf(name, id)
-  if (isUnresolved(outcome)) {
+  if (says(outcome, 'unresolved ')) {
     return new HoldfastError('HF_CALL_OUTCOME_UNKNOWN', { ...process, step: outcome.slice('unresolved '.length) })
+  }
+  if (says(outcome, 'under way ')) {
+    const command = outcome.slice('under way '.length)
+    const problem = `its command ${command} is under way, and may have its effect yet: wait until it has ended or needs a person`
+    return new HoldfastError('HF_CANNOT_COMPLETE', { ...process, problem })
+  }
+  if (says(outcome, 'waits for ')) {
+    const command = outcome.slice('waits for '.length)
+    const problem = `it waits for its command ${command}: retry, complete or cancel the command, whose reply lets it go on`
+    return new HoldfastError('HF_CANNOT_RETRY', { ...process, problem })
   }
   switch (outcome) {
     case 'done':
+    case 'undone':
       return undefined
     case 'unknown':
       return notFound(name, id)
@@ -63,6 +81,20 @@ export function refusalOf(
       return new HoldfastError('HF_DEADLINE_EXCEEDED', process)
     case 'not skippable':
       return new HoldfastError('HF_CANNOT_SKIP', { ...process, problem: 'it waits for something else than a step' })
+    case 'being cancelled':
+      return new HoldfastError('HF_BEING_CANCELLED', process)
+    case 'no failed compensation':
+      return new HoldfastError('HF_CANNOT_COMPLETE', {
+        ...process,
+        problem:
+          'it is being compensated, and none of its compensations has failed: retry it, or cancel it without compensation',
+      })
+    case 'compensation has no result':
+      return new HoldfastError('HF_CANNOT_COMPLETE', {
+        ...process,
+        problem:
+          'its compensation failed, and completing it says that this was undone by hand: leave out `result` and `state`',
+      })
     case 'not in trouble':
       return new HoldfastError('HF_NOT_IN_TROUBLE', process)
     case 'nothing':
@@ -79,8 +111,12 @@ export function refusalOf(
   }
 }
 
-const isUnresolved = (outcome: OperationAnswer['outcome']): outcome is `unresolved ${string}` =>
-  outcome.startsWith('unresolved ')
+type Outcome = OperationAnswer['outcome']
+
+const says = <Prefix extends string>(
+  outcome: Outcome,
+  prefix: Prefix,
+): outcome is Extract<Outcome, `${Prefix}${string}`> => outcome.startsWith(prefix)
 
 const statement = {
   name: 'processes.operate',
