@@ -1,5 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
+/** Shorter than the limit of a test, so that its error says what was waited for. Long tests run beside kills and restarts. */
+const LONGEST = process.env.HOLDFAST_TEST_LONG ? 300_000 : 100_000
+
 /**
  * Waits until a condition holds and returns what it found. Tests wait for conditions, never for time.
  *
@@ -9,7 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 export async function waitFor<T>(
   what: string,
   condition: () => T | Promise<T>,
-  { timeout = 60_000, every = 10 }: { readonly timeout?: number; readonly every?: number } = {},
+  { timeout = LONGEST, every = 10 }: { readonly timeout?: number; readonly every?: number } = {},
 ): Promise<NonNullable<T>> {
   const deadline = performance.now() + timeout
   for (;;) {

@@ -92,7 +92,7 @@ test(`P-17 P-11 ${ORDERS} processes, eight workers of which two are killed every
   await waitFor(
     'every order has ended or needs a person',
     async () => (await pool.query<{ n: number }>(settled)).rows[0]?.n === ORDERS,
-    { timeout: LONGEST + 60_000, every: 100 },
+    { timeout: LONGEST + 240_000, every: 100 },
   )
   crew.stopKilling()
   await crew.killing

@@ -40,7 +40,7 @@ export function callLimited<Result>(
     const timer = setTimeout(() => tell(late(limitMs)), limitMs)
     const onEnd = () => tell(endedBy?.reason)
     // Also for code that never ends: what it listens to lives longer than the call.
-    const done = () => {
+    const release = () => {
       clearTimeout(timer)
       clearTimeout(grace)
       endedBy?.removeEventListener('abort', onEnd)
@@ -49,12 +49,12 @@ export function callLimited<Result>(
     else endedBy?.addEventListener('abort', onEnd)
     running.then(
       (value) => {
-        done()
+        release()
         if (told) reject(told)
         else resolve(value)
       },
       (error: unknown) => {
-        done()
+        release()
         reject(told ?? error)
       },
     )
