@@ -145,7 +145,14 @@ function conditionsOf(where: string, which: unknown): CheckedFilter {
 
 /** What a group counted: what fitted its filter and failed no later than its last. What else it has is checked like a filter. */
 function checkGroup(where: string, group: object, limit: number): CheckedFilter {
-  const { filter, sample, count, firstSeen, lastSeen, ...alike } = group as Partial<Record<keyof TroubleGroup, unknown>>
+  const {
+    filter,
+    sample,
+    count: _count,
+    firstSeen: _first,
+    lastSeen: _last,
+    ...alike
+  } = group as Partial<Record<keyof TroubleGroup, unknown>>
   if (filter === undefined) throw invalidOption(where, 'filter', 'must be there: a group of hf.trouble.groups has one')
   const { failureId } = Object(sample) as { readonly failureId?: unknown }
   const within = new ConditionBuilder(checkFilter(where, filter).conditions)

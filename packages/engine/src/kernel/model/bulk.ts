@@ -82,10 +82,10 @@ export interface BulkModel {
    */
   readonly troubles: { readonly from: string; readonly since: string; readonly of: string }
   /** Checks what is true of all items. Returns what acts on those that are locked, one outcome each, in their order. */
-  prepare(
+  readonly prepare: (
     call: BulkCall,
     of: BulkDefinition,
-  ): Promise<(tx: Executor, items: readonly BulkItem[]) => Promise<readonly BulkOutcome[]>>
+  ) => Promise<(tx: Executor, items: readonly BulkItem[]) => Promise<readonly BulkOutcome[]>>
 }
 
 interface Answer extends BulkOutcome {
