@@ -149,8 +149,8 @@ function checkGroup(where: string, group: object, limit: number): CheckedFilter 
     filter,
     sample,
     count: _count,
-    firstSeen: _firstSeen,
-    lastSeen: _lastSeen,
+    firstSeen: _first,
+    lastSeen: _last,
     ...alike
   } = group as Partial<Record<keyof TroubleGroup, unknown>>
   if (filter === undefined) throw invalidOption(where, 'filter', 'must be there: a group of hf.trouble.groups has one')

@@ -106,7 +106,7 @@ test.each([
     hf.register(Payment)
     hf.handle(`${type}.pay`, pay)
     hf.handle(`${type}.refund`, (_input, { outcome, output }) => {
-      calls.push(`workflow undone: ${outcome}${output === undefined ? '' : ' with an output'}`)
+      calls.push(`workflow undone: ${outcome}${output ? JSON.stringify(output) : ''}`)
     })
     hf.handle(`${type}.ship`, decline)
     const Order = defineWorkflow('test', type, { dlq: true, retry: { maxAttempts: 1 } })

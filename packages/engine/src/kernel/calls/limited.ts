@@ -33,7 +33,7 @@ export function callLimited<Result>(
     const tell = (reason: Error) => {
       if (told) return
       told = reason
-      done()
+      release()
       grace = setTimeout(reject, graceMs, reason)
       over.abort(reason)
     }
