@@ -124,6 +124,20 @@ module.exports = {
     model('trouble', ['kernel']),
     model('dispatch', ['processes', 'workflows', 'limiter', 'kernel']),
     {
+      name: 'models-use-the-kernel-through-its-model-room',
+      comment: 'what the kernel gives a model is in kernel/model/index.ts; its pure rooms are imported directly',
+      severity: 'error',
+      from: {
+        path: '^packages/engine/src/(commands|processes|workflows|dispatch|trouble)/',
+        pathNot: [tests, '/simulation/'],
+      },
+      to: {
+        path: '^packages/engine/src/kernel/',
+        pathNot:
+          '^packages/engine/src/kernel/(model/index\\.ts$|errors|retry/|duration/|codec/|ids/|failure/|validation/)',
+      },
+    },
+    {
       name: 'pure-kernel-rooms-do-no-io',
       comment: 'retry, duration, codec, ids, failure and validation are pure: no database, no timers, no files',
       severity: 'error',

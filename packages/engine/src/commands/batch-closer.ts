@@ -1,5 +1,4 @@
-import type { Executor } from '../kernel/database/executor.js'
-import type { Claimed, WorkSource } from '../kernel/work/source.js'
+import type { Claimed, Executor, WorkSource } from '../kernel/model/index.js'
 
 const MOST = 1_000
 

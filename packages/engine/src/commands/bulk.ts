@@ -1,15 +1,15 @@
 import type { Codec } from '../kernel/codec/codec.js'
-import type { Database } from '../kernel/database/database.js'
 import { HoldfastError } from '../kernel/errors.js'
 import {
   type BulkCall,
   type BulkDefinition,
   type BulkOperator,
   createBulk,
+  type Database,
   notInTrouble,
-} from '../kernel/model/bulk.js'
-import { workOf } from '../kernel/model/work.js'
-import type { Reports } from '../kernel/reports/reports.js'
+  type Reports,
+  workOf,
+} from '../kernel/model/index.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { commandQueueFor } from '../queue/index.js'

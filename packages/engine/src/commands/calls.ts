@@ -1,12 +1,19 @@
-import { type By, checkBy, type RecordedAuditEntry, readAudit } from '../kernel/audit/audit.js'
 import type { Codec } from '../kernel/codec/codec.js'
-import { coded } from '../kernel/database/coded.js'
-import type { Database } from '../kernel/database/database.js'
-import type { CancelOptions, ResultOptions } from '../kernel/model/handle.js'
-import { checkCancelOptions, checkResultOptions } from '../kernel/model/options.js'
-import type { Why } from '../kernel/model/why.js'
-import { notFound } from '../kernel/model/work.js'
-import type { Results } from '../kernel/results/results.js'
+import {
+  type By,
+  type CancelOptions,
+  checkBy,
+  checkCancelOptions,
+  checkResultOptions,
+  coded,
+  type Database,
+  notFound,
+  type RecordedAuditEntry,
+  type ResultOptions,
+  type Results,
+  readAudit,
+  type Why,
+} from '../kernel/model/index.js'
 import { anything, boolean, declareOptions } from '../kernel/validation/declared.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { definedCommand } from './define.js'

@@ -1,13 +1,17 @@
-import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Codec } from '../kernel/codec/codec.js'
-import type { Database } from '../kernel/database/database.js'
-import type { Queryable } from '../kernel/database/executor.js'
-import { GIVE_UP_AFTER } from '../kernel/database/retrying.js'
 import { HoldfastError } from '../kernel/errors.js'
-import type { Logger } from '../kernel/logger.js'
-import type { Metrics } from '../kernel/metrics/metrics.js'
-import { checkMany } from '../kernel/model/lists.js'
-import { type MissingWorkers, presenceIn } from '../kernel/results/presence.js'
+import {
+  type Batcher,
+  checkMany,
+  createBatcher,
+  type Database,
+  GIVE_UP_AFTER,
+  type Logger,
+  type Metrics,
+  type MissingWorkers,
+  presenceIn,
+  type Queryable,
+} from '../kernel/model/index.js'
 import { checkOptions } from '../kernel/validation/options.js'
 import type { CommandCalls } from './calls.js'
 import { type CommandDefinition, checkCommand } from './define.js'

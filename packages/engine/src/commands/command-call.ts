@@ -1,4 +1,4 @@
-import type { Lease } from '../kernel/work/leases.js'
+import type { Lease } from '../kernel/model/index.js'
 import type { ReceivedCommand } from './queries/receive-commands.js'
 import type { RegisteredHandler } from './registry.js'
 

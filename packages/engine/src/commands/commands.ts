@@ -1,10 +1,16 @@
 import type { Codec } from '../kernel/codec/codec.js'
-import type { Database } from '../kernel/database/database.js'
 import { isId } from '../kernel/ids/id.js'
 import { checkKey } from '../kernel/ids/key.js'
-import type { DefinitionRecord } from '../kernel/model/definition-record.js'
-import { listFilter, page, uuid } from '../kernel/model/options.js'
-import { type Page, type Place, toPage } from '../kernel/model/page.js'
+import {
+  type Database,
+  type DefinitionRecord,
+  listFilter,
+  type Page,
+  type Place,
+  page,
+  toPage,
+  uuid,
+} from '../kernel/model/index.js'
 import { choice, declareOptions, type OptionRule } from '../kernel/validation/declared.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import type { Domains } from './domains.js'

@@ -1,6 +1,5 @@
-import type { Queryable } from '../kernel/database/executor.js'
 import type { Duration } from '../kernel/duration/duration.js'
-import type { Logger } from '../kernel/logger.js'
+import type { Logger, Queryable } from '../kernel/model/index.js'
 
 /** The context of a handler's call. */
 export interface CommandContext {

@@ -1,4 +1,4 @@
-import type { Database } from '../kernel/database/database.js'
+import type { Database } from '../kernel/model/index.js'
 import { commandQueueFor, ensureCommandQueue, forgetQueue } from '../queue/index.js'
 
 /** The queue of a domain, created and recorded on its first use by a program. */

@@ -1,20 +1,23 @@
-import type { Batcher } from '../kernel/batching/batcher.js'
-import { callLimited, type LazySignal } from '../kernel/calls/limited.js'
-import { outcomeOfFailure } from '../kernel/calls/outcome.js'
 import type { Codec } from '../kernel/codec/codec.js'
-import type { Database } from '../kernel/database/database.js'
-import type { Executor } from '../kernel/database/executor.js'
 import { LONGEST_TIMER } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { classifyFailure, type Failure } from '../kernel/failure/classify.js'
 import { PermanentError } from '../kernel/failure/failure-errors.js'
 import { newId } from '../kernel/ids/id.js'
-import type { Logger } from '../kernel/logger.js'
-import type { Reports } from '../kernel/reports/reports.js'
+import {
+  type Batcher,
+  callLimited,
+  type Database,
+  type Executor,
+  type LazySignal,
+  type Lease,
+  type Logger,
+  outcomeOfFailure,
+  type Reports,
+} from '../kernel/model/index.js'
 import type { RetryPolicy } from '../kernel/retry/retry-policy.js'
 import { durationOption } from '../kernel/validation/options.js'
 import { parseWith } from '../kernel/validation/schema.js'
-import type { Lease } from '../kernel/work/leases.js'
 import { CommandCall } from './command-call.js'
 import type { CommandContext } from './context.js'
 import { completeWithin } from './handler-transaction.js'

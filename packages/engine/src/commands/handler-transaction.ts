@@ -1,8 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { LazySignal } from '../kernel/calls/limited.js'
-import type { Database } from '../kernel/database/database.js'
-import type { Executor, Queryable } from '../kernel/database/executor.js'
 import { HoldfastError } from '../kernel/errors.js'
+import type { Database, Executor, LazySignal, Queryable } from '../kernel/model/index.js'
 import type { CommandCall } from './command-call.js'
 
 /** How long the transaction of a handler may take unless its definition says otherwise, in milliseconds. */

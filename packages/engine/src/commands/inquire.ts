@@ -1,7 +1,6 @@
-import { type Inquiry, inquire as inquireAbout } from '../kernel/calls/inquiry.js'
 import { classifyFailure, type Failure } from '../kernel/failure/classify.js'
 import { PermanentError } from '../kernel/failure/failure-errors.js'
-import type { Logger } from '../kernel/logger.js'
+import { type Inquiry, inquire as inquireAbout, type Logger } from '../kernel/model/index.js'
 import type { CommandCall } from './command-call.js'
 
 /** How long an `inquire` may take where the handler has no time limit, in milliseconds. */

@@ -1,12 +1,18 @@
-import { type By, checkBy } from '../kernel/audit/audit.js'
 import type { Codec } from '../kernel/codec/codec.js'
-import type { Database } from '../kernel/database/database.js'
-import type { Executor } from '../kernel/database/executor.js'
-import { operatorCall } from '../kernel/database/operator-call.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { parseId } from '../kernel/ids/id.js'
-import { notFound, workOf, wrongStatus } from '../kernel/model/work.js'
-import type { ReportedEnd, Reports } from '../kernel/reports/reports.js'
+import {
+  type By,
+  checkBy,
+  type Database,
+  type Executor,
+  notFound,
+  operatorCall,
+  type ReportedEnd,
+  type Reports,
+  workOf,
+  wrongStatus,
+} from '../kernel/model/index.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import { commandQueueFor } from '../queue/index.js'
 import { definedCommand } from './define.js'

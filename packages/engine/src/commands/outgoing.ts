@@ -1,5 +1,5 @@
 import type { Codec } from '../kernel/codec/codec.js'
-import type { Database } from '../kernel/database/database.js'
+import type { Database } from '../kernel/model/index.js'
 import { ensureQueue, forgetQueue, queueNameFor } from '../queue/index.js'
 import { type CommandDefinition, checkCommand } from './define.js'
 import type { Domains } from './domains.js'

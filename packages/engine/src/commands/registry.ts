@@ -1,5 +1,4 @@
-import type { Inquiry } from '../kernel/calls/inquiry.js'
-import { createRegistry, type Registry } from '../kernel/model/registry.js'
+import { createRegistry, type Inquiry, type Registry } from '../kernel/model/index.js'
 import { callback, declareOptions } from '../kernel/validation/declared.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { functionOption } from '../kernel/validation/options.js'

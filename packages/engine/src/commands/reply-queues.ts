@@ -1,5 +1,4 @@
-import { type By, checkBy } from '../kernel/audit/audit.js'
-import type { Database } from '../kernel/database/database.js'
+import { type By, checkBy, type Database } from '../kernel/model/index.js'
 import { queueNameFor } from '../queue/index.js'
 import type { Domains } from './domains.js'
 

@@ -1,4 +1,4 @@
-import type { Reports } from '../kernel/reports/reports.js'
+import type { Reports } from '../kernel/model/index.js'
 import type { AttemptEnd } from './queries/finish-commands.js'
 import type { ReceivedCommand } from './queries/receive-commands.js'
 

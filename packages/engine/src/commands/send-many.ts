@@ -1,6 +1,5 @@
-import type { Executor } from '../kernel/database/executor.js'
 import { HoldfastError } from '../kernel/errors.js'
-import type { Started } from '../kernel/model/handle.js'
+import type { Executor, Started } from '../kernel/model/index.js'
 import type { Envelope } from './envelope.js'
 import { type SendOutcome, sendCommands } from './queries/send-commands.js'
 

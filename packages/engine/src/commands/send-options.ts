@@ -1,5 +1,5 @@
-import type { Queryable } from '../kernel/database/executor.js'
 import type { Duration } from '../kernel/duration/duration.js'
+import type { Queryable } from '../kernel/model/index.js'
 import type { RetryCount } from '../kernel/retry/retry-option.js'
 
 export interface SendOptions {

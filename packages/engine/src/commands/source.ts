@@ -1,10 +1,12 @@
-import type { Executor } from '../kernel/database/executor.js'
-import type { Logger } from '../kernel/logger.js'
-import type { Metrics } from '../kernel/metrics/metrics.js'
-import { lossesOf } from '../kernel/work/losses.js'
-import { leasesOfQueue } from '../kernel/work/queue-leases.js'
-import type { WorkSource } from '../kernel/work/source.js'
-import { columnsOf } from '../kernel/work/table-leases.js'
+import {
+  columnsOf,
+  type Executor,
+  type Logger,
+  leasesOfQueue,
+  lossesOf,
+  type Metrics,
+  type WorkSource,
+} from '../kernel/model/index.js'
 import { type ReceivedCommand, receiveCommands } from './queries/receive-commands.js'
 
 /** The commands of one domain as a source of work: PGMQ's `vt` is the due time, `read_ct` the epoch. */

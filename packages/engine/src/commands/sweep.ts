@@ -1,5 +1,4 @@
-import type { Chores } from '../kernel/chores/chores.js'
-import type { Reports } from '../kernel/reports/reports.js'
+import type { Chores, Reports } from '../kernel/model/index.js'
 
 /** How long a message may wait for a worker that handles its type, before it goes to troubleshooting. */
 const UNHANDLED_AFTER = '1 hour'

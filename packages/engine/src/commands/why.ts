@@ -1,6 +1,4 @@
-import type { Why } from '../kernel/model/why.js'
-import type { Pause } from '../kernel/pausing/pausing.js'
-import { missingWorker } from '../kernel/results/presence.js'
+import { missingWorker, type Pause, type Why } from '../kernel/model/index.js'
 import type { CommandRecord } from './queries/find-commands.js'
 
 /** What has to be known besides the command itself. */

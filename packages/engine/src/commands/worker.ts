@@ -1,8 +1,12 @@
-import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import { HoldfastError } from '../kernel/errors.js'
-import type { ModelWork, WorkerParts } from '../kernel/model/model.js'
-import type { Runtime } from '../kernel/model/runtime.js'
-import type { WorkLoop } from '../kernel/work/loop.js'
+import {
+  type Batcher,
+  createBatcher,
+  type ModelWork,
+  type Runtime,
+  type WorkerParts,
+  type WorkLoop,
+} from '../kernel/model/index.js'
 import { batchSource } from './batch-closer.js'
 import type { Domains } from './domains.js'
 import { createExecutor } from './executor.js'

@@ -1,6 +1,5 @@
-import type { Database } from '../kernel/database/database.js'
 import { HoldfastError } from '../kernel/errors.js'
-import { type BulkOperator, createBulk, notInTrouble } from '../kernel/model/bulk.js'
+import { type BulkOperator, createBulk, type Database, notInTrouble } from '../kernel/model/index.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { operateItems } from './queries/operate-items.js'
 

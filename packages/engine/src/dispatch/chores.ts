@@ -1,4 +1,4 @@
-import type { Chores } from '../kernel/chores/chores.js'
+import type { Chores } from '../kernel/model/index.js'
 
 /** Each statement inserts the differences that it made; a chore adds them up, so that reading them stays cheap. */
 export const dispatchChores: Chores = {

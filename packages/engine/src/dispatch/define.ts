@@ -1,7 +1,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Duration } from '../kernel/duration/duration.js'
 import { checkName } from '../kernel/ids/name.js'
-import { createDefined, type Defined } from '../kernel/model/defined.js'
+import { createDefined, type Defined } from '../kernel/model/index.js'
 import { anything, declareOptions, duration, integer } from '../kernel/validation/declared.js'
 import { describe, shown } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'

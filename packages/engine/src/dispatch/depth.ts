@@ -1,6 +1,5 @@
-import type { Executor } from '../kernel/database/executor.js'
 import { splitName } from '../kernel/ids/name.js'
-import type { Metrics } from '../kernel/metrics/metrics.js'
+import type { Executor, Metrics } from '../kernel/model/index.js'
 import { countItems } from './queries/count-items.js'
 import { dispatchStatuses } from './states.js'
 

@@ -1,10 +1,13 @@
-import { type By, checkBy } from '../kernel/audit/audit.js'
-import type { Database } from '../kernel/database/database.js'
-import { operatorCall } from '../kernel/database/operator-call.js'
-import type { BulkResult } from '../kernel/model/bulk.js'
-import type { CancelOptions } from '../kernel/model/handle.js'
-import type { Page } from '../kernel/model/page.js'
-import { liftPause } from '../kernel/pausing/pausing.js'
+import {
+  type BulkResult,
+  type By,
+  type CancelOptions,
+  checkBy,
+  type Database,
+  liftPause,
+  operatorCall,
+  type Page,
+} from '../kernel/model/index.js'
 import { nothingBegins } from './kill-switch.js'
 import { checkItemFilter, type ItemCountFilter, type ItemListFilter, pageOfItems } from './list-items.js'
 import type { ItemOperations, RescheduleOptions, WhichItems } from './operations.js'

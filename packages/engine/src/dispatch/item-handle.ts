@@ -1,6 +1,12 @@
-import type { By, RecordedAuditEntry } from '../kernel/audit/audit.js'
-import type { CancelOptions, Handle, ResultOptions, Started } from '../kernel/model/handle.js'
-import type { Why } from '../kernel/model/why.js'
+import type {
+  By,
+  CancelOptions,
+  Handle,
+  RecordedAuditEntry,
+  ResultOptions,
+  Started,
+  Why,
+} from '../kernel/model/index.js'
 import type { ItemCalls } from './items.js'
 import type { RescheduleOptions, RetryItemOptions } from './operations.js'
 import type { DispatchItemDetails } from './queries/find-items.js'

@@ -1,11 +1,15 @@
-import type { By, RecordedAuditEntry } from '../kernel/audit/audit.js'
 import type { Codec } from '../kernel/codec/codec.js'
-import type { Database } from '../kernel/database/database.js'
-import type { CancelOptions, ResultOptions } from '../kernel/model/handle.js'
-import { checkResultOptions } from '../kernel/model/options.js'
-import type { Why } from '../kernel/model/why.js'
-import { notFound } from '../kernel/model/work.js'
-import type { Results } from '../kernel/results/results.js'
+import {
+  type By,
+  type CancelOptions,
+  checkResultOptions,
+  type Database,
+  notFound,
+  type RecordedAuditEntry,
+  type ResultOptions,
+  type Results,
+  type Why,
+} from '../kernel/model/index.js'
 import { textOption } from '../kernel/validation/options.js'
 import type { Executions, ItemOperations, RescheduleOptions, RetryItemOptions } from './operations.js'
 import { type DispatchItemDetails, findItem } from './queries/find-items.js'

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Executor } from '../kernel/database/executor.js'
+import type { Executor } from '../kernel/model/index.js'
 
 /** How often, and for how long at most, the kill switch checks whether everything that was claimed has begun. */
 const EVERY = 50

@@ -1,6 +1,4 @@
-import type { Database } from '../kernel/database/database.js'
-import { listFilter, page, uuid } from '../kernel/model/options.js'
-import { type Page, type Place, toPage } from '../kernel/model/page.js'
+import { type Database, listFilter, type Page, type Place, page, toPage, uuid } from '../kernel/model/index.js'
 import { choice, declareOptions, timeSpan } from '../kernel/validation/declared.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { type DispatchItem, type ItemFilter, listItems } from './queries/find-items.js'

@@ -1,7 +1,5 @@
-import { coded } from '../kernel/database/coded.js'
 import { splitName } from '../kernel/ids/name.js'
-import type { InstalledModel } from '../kernel/model/model.js'
-import type { Runtime } from '../kernel/model/runtime.js'
+import { coded, type InstalledModel, type Runtime } from '../kernel/model/index.js'
 import { ProcessHandle } from '../processes/index.js'
 import type { OpenProcesses } from '../processes/model.js'
 import type { OpenWorkflows } from '../workflows/model.js'

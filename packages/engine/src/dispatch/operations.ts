@@ -1,21 +1,25 @@
-import { type By, checkBy } from '../kernel/audit/audit.js'
 import type { Codec } from '../kernel/codec/codec.js'
-import type { Database } from '../kernel/database/database.js'
-import type { Executor } from '../kernel/database/executor.js'
+import { HoldfastError } from '../kernel/errors.js'
 import {
+  type BulkResult,
+  type By,
+  type CancelOptions,
+  checkBy,
+  checkCancelOptions,
+  chunksOf,
   createLockBudget,
+  type Database,
+  type Executor,
   type LockBudget,
   lockedByOther,
+  notFound,
   operatorCall,
   operatorCallForMany,
-} from '../kernel/database/operator-call.js'
-import { HoldfastError } from '../kernel/errors.js'
-import type { BulkResult } from '../kernel/model/bulk.js'
-import type { CancelOptions } from '../kernel/model/handle.js'
-import { chunksOf } from '../kernel/model/lists.js'
-import { checkCancelOptions, uuid } from '../kernel/model/options.js'
-import type { Why } from '../kernel/model/why.js'
-import { notFound, workOf, wrongStatus } from '../kernel/model/work.js'
+  uuid,
+  type Why,
+  workOf,
+  wrongStatus,
+} from '../kernel/model/index.js'
 import { anything, boolean, choice, date, declareOptions, timeSpan } from '../kernel/validation/declared.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { callTarget } from './cycle/call-target.js'

@@ -1,6 +1,6 @@
-import type { Database } from '../kernel/database/database.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import { splitName } from '../kernel/ids/name.js'
+import type { Database } from '../kernel/model/index.js'
 import { checkOptions, durationOption, integerOption, numberOption } from '../kernel/validation/options.js'
 import { type DueMinute, type Forecast, forecast, ratePerSecond } from './forecast.js'
 import { readConfig } from './queries/read-config.js'

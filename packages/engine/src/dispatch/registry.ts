@@ -1,4 +1,4 @@
-import { createRegistry, type Registry } from '../kernel/model/registry.js'
+import { createRegistry, type Registry } from '../kernel/model/index.js'
 import type { DefinedDispatch } from './define.js'
 
 /** The dispatch definitions of this program. */

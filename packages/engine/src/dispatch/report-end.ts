@@ -1,5 +1,4 @@
-import type { Database } from '../kernel/database/database.js'
-import { chunksOf, isList } from '../kernel/model/lists.js'
+import { chunksOf, type Database, isList } from '../kernel/model/index.js'
 import { anything, choice, declareOptions, required, text } from '../kernel/validation/declared.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { FOUND, failureOfEnd } from './cycle/recover.js'

@@ -1,10 +1,7 @@
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Notes } from '../kernel/codec/notes.js'
-import type { Database } from '../kernel/database/database.js'
 import { HoldfastError } from '../kernel/errors.js'
-import type { Why } from '../kernel/model/why.js'
-import { notFound, workOf } from '../kernel/model/work.js'
-import type { ResultSource, Settled } from '../kernel/results/results.js'
+import { type Database, notFound, type ResultSource, type Settled, type Why, workOf } from '../kernel/model/index.js'
 import type { DispatchStatus } from './states.js'
 
 interface Found {

@@ -1,13 +1,19 @@
-import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Codec } from '../kernel/codec/codec.js'
-import type { Database } from '../kernel/database/database.js'
-import type { Executor, Queryable } from '../kernel/database/executor.js'
-import { GIVE_UP_AFTER } from '../kernel/database/retrying.js'
 import { HoldfastError } from '../kernel/errors.js'
-import type { Logger } from '../kernel/logger.js'
-import type { Metrics } from '../kernel/metrics/metrics.js'
-import { checkMany, chunksOf, isList } from '../kernel/model/lists.js'
-import { workOf } from '../kernel/model/work.js'
+import {
+  type Batcher,
+  checkMany,
+  chunksOf,
+  createBatcher,
+  type Database,
+  type Executor,
+  GIVE_UP_AFTER,
+  isList,
+  type Logger,
+  type Metrics,
+  type Queryable,
+  workOf,
+} from '../kernel/model/index.js'
 import { anything, boolean, date, declareOptions, required, text } from '../kernel/validation/declared.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { parseWith } from '../kernel/validation/schema.js'

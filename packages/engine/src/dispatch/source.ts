@@ -1,6 +1,4 @@
-import type { Executor } from '../kernel/database/executor.js'
-import { type Claimed, claimParams, type WorkSource } from '../kernel/work/source.js'
-import { leasesOfTable } from '../kernel/work/table-leases.js'
+import { type Claimed, claimParams, type Executor, leasesOfTable, type WorkSource } from '../kernel/model/index.js'
 
 /** The cycles of the item types that are registered here, as due items: any live worker claims them. */
 export function cycleSource(db: Executor, types: () => readonly string[]): WorkSource<Claimed> {

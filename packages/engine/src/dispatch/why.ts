@@ -1,5 +1,4 @@
-import type { Why } from '../kernel/model/why.js'
-import { missingWorker } from '../kernel/results/presence.js'
+import { missingWorker, type Why } from '../kernel/model/index.js'
 import type { OwnExecution } from './queries/operate-items.js'
 import type { Act, ItemStanding } from './queries/read-standing.js'
 

@@ -1,8 +1,11 @@
-import { noMetrics } from '../kernel/metrics/metrics.js'
-import type { ModelWork, WorkerParts } from '../kernel/model/model.js'
-import type { Runtime } from '../kernel/model/runtime.js'
-import type { Lease } from '../kernel/work/leases.js'
-import type { Claimed } from '../kernel/work/source.js'
+import {
+  type Claimed,
+  type Lease,
+  type ModelWork,
+  noMetrics,
+  type Runtime,
+  type WorkerParts,
+} from '../kernel/model/index.js'
 import { checksOf, runChecks, typeOfChecks } from './cycle/checks.js'
 import { runCycle } from './cycle/cycle.js'
 import { createMarks, type Marks } from './cycle/marks.js'

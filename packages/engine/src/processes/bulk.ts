@@ -1,8 +1,14 @@
-import type { Database } from '../kernel/database/database.js'
-import type { Executor } from '../kernel/database/executor.js'
 import { HoldfastError } from '../kernel/errors.js'
-import { type BulkCall, type BulkItem, type BulkOperator, type BulkOutcome, createBulk } from '../kernel/model/bulk.js'
-import type { Runtime } from '../kernel/model/runtime.js'
+import {
+  type BulkCall,
+  type BulkItem,
+  type BulkOperator,
+  type BulkOutcome,
+  createBulk,
+  type Database,
+  type Executor,
+  type Runtime,
+} from '../kernel/model/index.js'
 import { completeWithin } from './completing.js'
 import { type Operation, operateProcesses, refusalOf } from './queries/operate-processes.js'
 import type { ProcessRegistry } from './registry.js'

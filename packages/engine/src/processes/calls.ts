@@ -1,7 +1,5 @@
-import type { Database } from '../kernel/database/database.js'
 import { isId } from '../kernel/ids/id.js'
-import { checkResultOptions } from '../kernel/model/options.js'
-import type { Results } from '../kernel/results/results.js'
+import { checkResultOptions, type Database, type Results } from '../kernel/model/index.js'
 import { declareOptions, integer } from '../kernel/validation/declared.js'
 import type { ProcessEngine } from './engine.js'
 import type { ProcessCalls } from './handle.js'

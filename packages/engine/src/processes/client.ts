@@ -2,13 +2,16 @@
 // commit. A start inside the caller's transaction must only insert, and a second start with the same key must return
 // the first process.
 
-import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
-import type { Database } from '../kernel/database/database.js'
-import type { Queryable } from '../kernel/database/executor.js'
-import { GIVE_UP_AFTER } from '../kernel/database/retrying.js'
-import type { StartedOne } from '../kernel/model/handle.js'
-import type { Runtime } from '../kernel/model/runtime.js'
-import { presenceIn } from '../kernel/results/presence.js'
+import {
+  type Batcher,
+  createBatcher,
+  type Database,
+  GIVE_UP_AFTER,
+  presenceIn,
+  type Queryable,
+  type Runtime,
+  type StartedOne,
+} from '../kernel/model/index.js'
 import { booleanOption, checkOptions } from '../kernel/validation/options.js'
 import type { ResponseSchemas } from './context.js'
 import type { ProcessDefinition } from './define.js'

@@ -3,11 +3,8 @@
 
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { CommandDefinition } from '../commands/index.js'
-import type { Inquiry } from '../kernel/calls/inquiry.js'
-import type { CallOutcome, CompensateIf } from '../kernel/calls/outcome.js'
-import type { Queryable } from '../kernel/database/executor.js'
 import type { Duration } from '../kernel/duration/duration.js'
-import type { Logger } from '../kernel/logger.js'
+import type { CallOutcome, CompensateIf, Inquiry, Logger, Queryable } from '../kernel/model/index.js'
 import type { Retry, RetryCount } from '../kernel/retry/retry-option.js'
 
 /** What a step's own code gets. */

@@ -5,7 +5,7 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Duration } from '../kernel/duration/duration.js'
 import type { ClassifyOptions } from '../kernel/failure/classify.js'
 import { checkName } from '../kernel/ids/name.js'
-import { createDefined, type Defined } from '../kernel/model/defined.js'
+import { createDefined, type Defined } from '../kernel/model/index.js'
 import {
   anything,
   boolean,

@@ -3,13 +3,11 @@
 // `execution/`. Every write is fenced by the epoch of the claim. A process must be suspended in exactly one place
 // (`write`), and never while one of its calls still runs.
 
-import { callLimited } from '../kernel/calls/limited.js'
-import { codeOf } from '../kernel/database/transient.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { classifyFailure } from '../kernel/failure/classify.js'
 import { PermanentError } from '../kernel/failure/failure-errors.js'
 import { splitName } from '../kernel/ids/name.js'
-import type { Lease } from '../kernel/work/leases.js'
+import { callLimited, codeOf, type Lease } from '../kernel/model/index.js'
 import { checkEntry, suspendWithoutReplay } from './entry-check.js'
 import type { Call } from './execution/calls.js'
 import { type FinalDecision, toRecorded, trouble } from './execution/decisions.js'

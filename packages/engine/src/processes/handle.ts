@@ -1,7 +1,5 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import type { By } from '../kernel/audit/audit.js'
-import type { CancelOptions, Handle, ResultOptions, Started } from '../kernel/model/handle.js'
-import type { Why } from '../kernel/model/why.js'
+import type { By, CancelOptions, Handle, ResultOptions, Started, Why } from '../kernel/model/index.js'
 import type { CompleteOptions, CompleteStepOptions } from './completing.js'
 import type { ResponseSchemas } from './context.js'
 import type { ProcessRecord } from './queries/find-processes.js'

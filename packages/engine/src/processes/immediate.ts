@@ -1,11 +1,13 @@
 import { setMaxListeners } from 'node:events'
-import type { Database } from '../kernel/database/database.js'
-import type { Logger } from '../kernel/logger.js'
-import type { Metrics } from '../kernel/metrics/metrics.js'
-import type { Gate } from '../kernel/work/alone.js'
-import { startHeartbeat } from '../kernel/work/heartbeat.js'
-import { createLeases } from '../kernel/work/leases.js'
-import { createSignal } from '../kernel/work/signal.js'
+import {
+  createLeases,
+  createSignal,
+  type Database,
+  type Gate,
+  type Logger,
+  type Metrics,
+  startHeartbeat,
+} from '../kernel/model/index.js'
 import type { DefinedProcess } from './define.js'
 import type { Lending } from './encode-start.js'
 import type { ExecutionParts } from './execution/parts.js'

@@ -3,15 +3,19 @@
 // in which the responses were committed, also if a worker dies in between.
 
 import type { Notes } from '../kernel/codec/notes.js'
-import type { Database } from '../kernel/database/database.js'
-import type { Executor } from '../kernel/database/executor.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { isId } from '../kernel/ids/id.js'
 import { splitName } from '../kernel/ids/name.js'
-import type { Runtime } from '../kernel/model/runtime.js'
+import {
+  type Claimed,
+  claimParams,
+  type Database,
+  type Executor,
+  leasesOfTable,
+  type Runtime,
+  type WorkSource,
+} from '../kernel/model/index.js'
 import { parseWith } from '../kernel/validation/schema.js'
-import { type Claimed, claimParams, type WorkSource } from '../kernel/work/source.js'
-import { leasesOfTable } from '../kernel/work/table-leases.js'
 import type { DefinedProcess } from './define.js'
 import { findIdByKey } from './queries/find-id-by-key.js'
 import type { ResponseWrite } from './queries/respond-processes.js'

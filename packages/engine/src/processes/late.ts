@@ -1,6 +1,5 @@
 import type { Codec, Encoded } from '../kernel/codec/codec.js'
-import type { Executor } from '../kernel/database/executor.js'
-import type { Logger } from '../kernel/logger.js'
+import type { Executor, Logger } from '../kernel/model/index.js'
 import type { DefinedProcess } from './define.js'
 import { settled } from './execution/from-user-code.js'
 import type { RecordedResponse } from './history.js'

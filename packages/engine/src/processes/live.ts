@@ -1,6 +1,4 @@
-import type { Executor } from '../kernel/database/executor.js'
-import type { Logger } from '../kernel/logger.js'
-import { createWatch, type Watch } from '../kernel/model/watch.js'
+import { createWatch, type Executor, type Logger, type Watch } from '../kernel/model/index.js'
 import type { Execution } from './execution/execution.js'
 import { findNews } from './queries/find-news.js'
 

@@ -1,7 +1,5 @@
 import type { OpenCommands } from '../commands/model.js'
-import { coded } from '../kernel/database/coded.js'
-import type { InstalledModel } from '../kernel/model/model.js'
-import type { Runtime } from '../kernel/model/runtime.js'
+import { coded, type InstalledModel, type Runtime } from '../kernel/model/index.js'
 import { createProcessBulk } from './bulk.js'
 import { createProcessCalls } from './calls.js'
 import { createProcessClient } from './client.js'

@@ -2,15 +2,18 @@
 // transaction, audited, and returns within five seconds. A call that does not fit the status of the process changes
 // nothing.
 
-import { type By, checkBy } from '../kernel/audit/audit.js'
 import type { Codec } from '../kernel/codec/codec.js'
-import type { Database } from '../kernel/database/database.js'
-import { operatorCall } from '../kernel/database/operator-call.js'
 import { splitName } from '../kernel/ids/name.js'
-import type { Logger } from '../kernel/logger.js'
-import type { CancelOptions } from '../kernel/model/handle.js'
-import { checkCancelOptions } from '../kernel/model/options.js'
-import type { Reports } from '../kernel/reports/reports.js'
+import {
+  type By,
+  type CancelOptions,
+  checkBy,
+  checkCancelOptions,
+  type Database,
+  type Logger,
+  operatorCall,
+  type Reports,
+} from '../kernel/model/index.js'
 import { anything, boolean, declareOptions, text } from '../kernel/validation/declared.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { parseWith } from '../kernel/validation/schema.js'

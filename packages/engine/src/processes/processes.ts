@@ -1,12 +1,17 @@
-import type { By } from '../kernel/audit/audit.js'
-import type { Database } from '../kernel/database/database.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { splitName } from '../kernel/ids/name.js'
-import { listFilter, page, uuid } from '../kernel/model/options.js'
-import { type Page, toPage } from '../kernel/model/page.js'
-import { definitionOf } from '../kernel/model/work.js'
-import { knownDefinitions } from '../kernel/results/presence.js'
+import {
+  type By,
+  type Database,
+  definitionOf,
+  knownDefinitions,
+  listFilter,
+  type Page,
+  page,
+  toPage,
+  uuid,
+} from '../kernel/model/index.js'
 import { choice, declareOptions, duration, text } from '../kernel/validation/declared.js'
 import { checkAttributes } from './encode-start.js'
 import type { ProcessEngine } from './engine.js'

@@ -1,6 +1,6 @@
 import type { Work } from '../kernel/errors/entry.js'
 import { HoldfastError } from '../kernel/errors.js'
-import { definitionOf, notFound as missing, workOf } from '../kernel/model/work.js'
+import { definitionOf, notFound as missing, workOf } from '../kernel/model/index.js'
 import { shown } from '../kernel/validation/describe.js'
 
 /** A process of this definition, by its id or key, as the details of errors name it. */

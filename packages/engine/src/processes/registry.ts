@@ -1,4 +1,4 @@
-import { createRegistry, duplicate, type Registry } from '../kernel/model/registry.js'
+import { createRegistry, duplicate, type Registry } from '../kernel/model/index.js'
 import { describe } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { type DefinedProcess, definedProcess } from './define.js'

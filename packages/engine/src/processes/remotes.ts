@@ -1,7 +1,7 @@
 import type { CommandClient, Outgoing } from '../commands/index.js'
 import type { Codec } from '../kernel/codec/codec.js'
-import type { Database } from '../kernel/database/database.js'
 import { HoldfastError } from '../kernel/errors.js'
+import type { Database } from '../kernel/model/index.js'
 import { encodeStart } from './encode-start.js'
 import type { Remotes } from './execution/remotes.js'
 import { startProcesses } from './queries/start-processes.js'

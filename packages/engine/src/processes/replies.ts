@@ -1,6 +1,6 @@
 import type { Outgoing } from '../commands/index.js'
 import { HoldfastError } from '../kernel/errors.js'
-import type { Runtime } from '../kernel/model/runtime.js'
+import type { Runtime } from '../kernel/model/index.js'
 import type { ProcessEngine } from './engine.js'
 import { checkEntry } from './entry-check.js'
 import { createManagerDriver } from './managers/driver.js'

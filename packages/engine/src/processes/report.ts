@@ -1,6 +1,5 @@
-import type { Outcome } from '../kernel/batching/flusher.js'
 import { splitName } from '../kernel/ids/name.js'
-import type { Reported, ReportedEnd, Reports } from '../kernel/reports/reports.js'
+import type { Outcome, Reported, ReportedEnd, Reports } from '../kernel/model/index.js'
 import { callId } from './history.js'
 import type { Incoming, JournalEvent, ProcessWrite, Suspension, WrittenBy } from './queries/write-processes.js'
 import type { EndStatus, ProcessStatus } from './states.js'

@@ -1,15 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import type { Notes } from '../kernel/codec/notes.js'
-import type { Database } from '../kernel/database/database.js'
-import type { Queryable } from '../kernel/database/executor.js'
-import { GIVE_UP_AFTER, withDatabaseRetry } from '../kernel/database/retrying.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { isId, newId } from '../kernel/ids/id.js'
 import { checkKey } from '../kernel/ids/key.js'
-import type { Logger } from '../kernel/logger.js'
-import type { Metrics } from '../kernel/metrics/metrics.js'
+import {
+  type Batcher,
+  createBatcher,
+  type Database,
+  GIVE_UP_AFTER,
+  type Logger,
+  type Metrics,
+  type Queryable,
+  withDatabaseRetry,
+} from '../kernel/model/index.js'
 import { createBackoff } from '../kernel/retry/backoff.js'
 import { shown } from '../kernel/validation/describe.js'
 import { checkOptions, textOption } from '../kernel/validation/options.js'

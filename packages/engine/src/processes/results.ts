@@ -1,7 +1,6 @@
 import type { Codec } from '../kernel/codec/codec.js'
-import type { Database } from '../kernel/database/database.js'
 import { HoldfastError } from '../kernel/errors.js'
-import type { ResultSource, Settled } from '../kernel/results/results.js'
+import type { Database, ResultSource, Settled } from '../kernel/model/index.js'
 import { findCircumstances } from './queries/find-circumstances.js'
 import { findProcesses } from './queries/find-processes.js'
 import { findStandings, type Standing } from './queries/find-standing.js'

@@ -1,9 +1,6 @@
-import { type By, checkBy } from '../kernel/audit/audit.js'
-import type { Database } from '../kernel/database/database.js'
-import type { Executor } from '../kernel/database/executor.js'
-import { operatorCall } from '../kernel/database/operator-call.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import { splitName } from '../kernel/ids/name.js'
+import { type By, checkBy, type Database, type Executor, operatorCall } from '../kernel/model/index.js'
 import { choice, declareOptions, duration, integer, orNull } from '../kernel/validation/declared.js'
 import { type DeadlineAction, deadlineActions } from './states.js'
 

@@ -1,7 +1,4 @@
-import type { Executor } from '../kernel/database/executor.js'
-import { lossesOf } from '../kernel/work/losses.js'
-import type { WorkSource } from '../kernel/work/source.js'
-import { leasesOfTable } from '../kernel/work/table-leases.js'
+import { type Executor, leasesOfTable, lossesOf, type WorkSource } from '../kernel/model/index.js'
 import type { DefinedProcess } from './define.js'
 import { type ClaimedProcess, claimProcesses } from './queries/claim-processes.js'
 

@@ -1,11 +1,15 @@
 // Starts many processes, all or none, in one transaction: sequential ones, and step-based ones with their first commands. Their
 // clients use it.
 
-import type { Database } from '../kernel/database/database.js'
-import type { Executor, Queryable, Statement } from '../kernel/database/executor.js'
 import { HoldfastError } from '../kernel/errors.js'
-import type { StartedOne } from '../kernel/model/handle.js'
-import { checkMany } from '../kernel/model/lists.js'
+import {
+  checkMany,
+  type Database,
+  type Executor,
+  type Queryable,
+  type StartedOne,
+  type Statement,
+} from '../kernel/model/index.js'
 import { checkOptions } from '../kernel/validation/options.js'
 import type { StartDetails } from './encode-start.js'
 import { type EncodedStart, type StartAnswer, startProcesses } from './queries/start-processes.js'

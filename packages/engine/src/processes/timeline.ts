@@ -1,9 +1,9 @@
 // The history of a process for people: turns the stored records into entries with times, attempts and results. Handles
 // return it as `history()`. It reads only. Records of older releases must stay readable.
 
-import type { RecordedAuditEntry } from '../kernel/audit/audit.js'
 import type { Codec } from '../kernel/codec/codec.js'
 import { decodeOrRaw } from '../kernel/codec/decode-or-raw.js'
+import type { RecordedAuditEntry } from '../kernel/model/index.js'
 import { callId, type RecordKind, type RecordStatus } from './history.js'
 import type { TimelineRecord, TimelineResponse, TimelineSources } from './queries/find-timeline.js'
 

@@ -1,6 +1,5 @@
 import type { HoldfastError } from '../kernel/errors.js'
-import type { Why } from '../kernel/model/why.js'
-import { missingWorker } from '../kernel/results/presence.js'
+import { missingWorker, type Why } from '../kernel/model/index.js'
 import type { Circumstances } from './queries/find-circumstances.js'
 import type { ProcessRecord } from './queries/find-processes.js'
 import { hasEnded } from './states.js'

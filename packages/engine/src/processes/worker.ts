@@ -4,13 +4,18 @@
 
 import { setMaxListeners } from 'node:events'
 import type { Outgoing } from '../commands/index.js'
-import type { ModelWork, WorkerParts } from '../kernel/model/model.js'
-import type { Runtime } from '../kernel/model/runtime.js'
-import { createTopics, type Topics } from '../kernel/notify/topics.js'
-import type { WorkerDefinition } from '../kernel/presence/presence.js'
-import type { Lease } from '../kernel/work/leases.js'
-import type { WorkLoop } from '../kernel/work/loop.js'
-import type { Claimed, WorkSource } from '../kernel/work/source.js'
+import {
+  type Claimed,
+  createTopics,
+  type Lease,
+  type ModelWork,
+  type Runtime,
+  type Topics,
+  type WorkerDefinition,
+  type WorkerParts,
+  type WorkLoop,
+  type WorkSource,
+} from '../kernel/model/index.js'
 import type { ProcessEngine } from './engine.js'
 import { executionClock } from './execution/clock.js'
 import { runProcess } from './executor.js'

@@ -1,9 +1,13 @@
-import type { By } from '../kernel/audit/audit.js'
-import type { Database } from '../kernel/database/database.js'
-import type { Executor } from '../kernel/database/executor.js'
-import { createLockBudget, operatorCallForMany } from '../kernel/database/operator-call.js'
 import type { HoldfastError } from '../kernel/errors.js'
-import { type BulkResult, notInTrouble } from '../kernel/model/bulk.js'
+import {
+  type BulkResult,
+  type By,
+  createLockBudget,
+  type Database,
+  type Executor,
+  notInTrouble,
+  operatorCallForMany,
+} from '../kernel/model/index.js'
 import { refused, resultOf } from './operate.js'
 import { assignTroubles } from './queries/assign-trouble.js'
 import type { TroubleKey } from './queries/find-trouble.js'

@@ -1,6 +1,5 @@
 import { isId } from '../kernel/ids/id.js'
-import { type Model, models } from '../kernel/model/handle.js'
-import { type Place, readCursor } from '../kernel/model/page.js'
+import { type Model, models, type Place, readCursor } from '../kernel/model/index.js'
 import { describe } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions, choiceOption, dateOption, integerOption, textOption } from '../kernel/validation/options.js'

@@ -1,6 +1,4 @@
-import type { Executor } from '../kernel/database/executor.js'
-import type { Logger } from '../kernel/logger.js'
-import { type MetricLabels, type Metrics, noMetrics } from '../kernel/metrics/metrics.js'
+import { type Executor, type Logger, type MetricLabels, type Metrics, noMetrics } from '../kernel/model/index.js'
 
 const EVERY = 60_000
 

@@ -1,8 +1,13 @@
-import type { Database } from '../kernel/database/database.js'
-import { createLockBudget, type LockBudget } from '../kernel/database/operator-call.js'
 import { HoldfastError } from '../kernel/errors.js'
-import type { BulkCall, BulkOperator, BulkResult } from '../kernel/model/bulk.js'
-import type { Model } from '../kernel/model/handle.js'
+import {
+  type BulkCall,
+  type BulkOperator,
+  type BulkResult,
+  createLockBudget,
+  type Database,
+  type LockBudget,
+  type Model,
+} from '../kernel/model/index.js'
 import { grouped, selectTroubles, type TroubleReference } from './select.js'
 
 export type BulkOperators = Readonly<Record<Model, BulkOperator>>

@@ -1,9 +1,15 @@
-import { type By, checkBy } from '../kernel/audit/audit.js'
-import type { Database } from '../kernel/database/database.js'
-import type { BulkCall, BulkResult, TroubleVerb } from '../kernel/model/bulk.js'
-import type { CancelOptions } from '../kernel/model/handle.js'
-import { checkCancelOptions } from '../kernel/model/options.js'
-import { type Page, toPage } from '../kernel/model/page.js'
+import {
+  type BulkCall,
+  type BulkResult,
+  type By,
+  type CancelOptions,
+  checkBy,
+  checkCancelOptions,
+  type Database,
+  type Page,
+  type TroubleVerb,
+  toPage,
+} from '../kernel/model/index.js'
 import { anything, boolean, declareOptions, orNull, required, text } from '../kernel/validation/declared.js'
 import { assign } from './assign.js'
 import { checkFilter, type TroubleFilter, type TroubleListFilter } from './filter.js'

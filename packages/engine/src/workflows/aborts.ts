@@ -1,7 +1,5 @@
-import type { Executor } from '../kernel/database/executor.js'
 import { HoldfastError } from '../kernel/errors.js'
-import type { Logger } from '../kernel/logger.js'
-import { createWatch, type Watch } from '../kernel/model/watch.js'
+import { createWatch, type Executor, type Logger, type Watch } from '../kernel/model/index.js'
 import type { StepCall } from './step-call.js'
 
 /** Aborts running calls of this program when their instances no longer need them. */

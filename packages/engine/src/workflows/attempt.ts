@@ -2,14 +2,17 @@
 // handler within its time limit, and says what is known of the outcome. `executor.ts` of workflows calls it with a
 // claimed step. A lost lease must not be recorded as a failure, and an unknown outcome never as a refusal.
 
-import { type Answered, inquire as inquireAbout } from '../kernel/calls/inquiry.js'
-import type { LazySignal } from '../kernel/calls/limited.js'
 import type { Codec } from '../kernel/codec/codec.js'
-import type { Queryable } from '../kernel/database/executor.js'
 import { HoldfastError } from '../kernel/errors.js'
 import { classifyFailure, type Failure } from '../kernel/failure/classify.js'
 import { PermanentError } from '../kernel/failure/failure-errors.js'
-import type { Runtime } from '../kernel/model/runtime.js'
+import {
+  type Answered,
+  inquire as inquireAbout,
+  type LazySignal,
+  type Queryable,
+  type Runtime,
+} from '../kernel/model/index.js'
 import { parseWith } from '../kernel/validation/schema.js'
 import type { InquireContext, StepContext } from './context.js'
 import type { Call } from './decide/decision.js'

@@ -2,8 +2,6 @@
 // with others; one that is refused must leave the others as they are.
 
 import type { Codec } from '../kernel/codec/codec.js'
-import type { Database } from '../kernel/database/database.js'
-import type { Executor } from '../kernel/database/executor.js'
 import { type ErrorCode, HoldfastError } from '../kernel/errors.js'
 import {
   type BulkCall,
@@ -12,8 +10,10 @@ import {
   type BulkOperator,
   type BulkOutcome,
   createBulk,
+  type Database,
+  type Executor,
   notInTrouble,
-} from '../kernel/model/bulk.js'
+} from '../kernel/model/index.js'
 import type { Answer, InstanceEvent } from './decide/instance-event.js'
 import type { WorkflowEngine } from './engine.js'
 

@@ -3,15 +3,19 @@
 // return the first instance.
 
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { type Batcher, createBatcher } from '../kernel/batching/batcher.js'
-import type { Database } from '../kernel/database/database.js'
-import type { Executor, Queryable } from '../kernel/database/executor.js'
-import { GIVE_UP_AFTER } from '../kernel/database/retrying.js'
 import { parseId } from '../kernel/ids/id.js'
-import type { StartedOne } from '../kernel/model/handle.js'
-import { checkMany } from '../kernel/model/lists.js'
-import type { Runtime } from '../kernel/model/runtime.js'
-import { presenceIn } from '../kernel/results/presence.js'
+import {
+  type Batcher,
+  checkMany,
+  createBatcher,
+  type Database,
+  type Executor,
+  GIVE_UP_AFTER,
+  presenceIn,
+  type Queryable,
+  type Runtime,
+  type StartedOne,
+} from '../kernel/model/index.js'
 import { describe } from '../kernel/validation/describe.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { checkOptions } from '../kernel/validation/options.js'

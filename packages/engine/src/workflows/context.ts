@@ -1,7 +1,4 @@
-import type { Inquiry } from '../kernel/calls/inquiry.js'
-import type { CallOutcome } from '../kernel/calls/outcome.js'
-import type { Queryable } from '../kernel/database/executor.js'
-import type { Logger } from '../kernel/logger.js'
+import type { CallOutcome, Inquiry, Logger, Queryable } from '../kernel/model/index.js'
 import type { Metadata } from './definition/definition.js'
 
 /** The context of a handler's call. */

@@ -2,9 +2,8 @@
 // version never changes: another graph under the same version must be refused.
 
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import type { Executor } from '../kernel/database/executor.js'
 import { HoldfastError } from '../kernel/errors.js'
-import { definitionOf } from '../kernel/model/work.js'
+import { definitionOf, type Executor } from '../kernel/model/index.js'
 import { nearestName } from '../kernel/validation/nearest.js'
 import { inputSchemaOf } from './define.js'
 import { canonicalWorkflow, workflowHash } from './definition/canonical.js'

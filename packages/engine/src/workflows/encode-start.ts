@@ -3,7 +3,7 @@
 import type { Duration } from '../kernel/duration/duration.js'
 import { newId, parseId } from '../kernel/ids/id.js'
 import { checkKey } from '../kernel/ids/key.js'
-import { laterStart } from '../kernel/model/options.js'
+import { laterStart } from '../kernel/model/index.js'
 import { decide } from './decide/decide.js'
 import { type Decision, nothing } from './decide/decision.js'
 import type { KnownDefinition } from './definitions.js'

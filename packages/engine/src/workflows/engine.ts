@@ -2,7 +2,7 @@
 // which instances change. `model.ts` makes one per installation. Hooks and reports must be told of every committed event once,
 // so both are told here, by the program that committed it.
 
-import type { Runtime } from '../kernel/model/runtime.js'
+import type { Runtime } from '../kernel/model/index.js'
 import { createAborts } from './aborts.js'
 import type { WorkflowDefinition } from './definition/definition.js'
 import { createDefinitions } from './definitions.js'

@@ -2,7 +2,7 @@
 // claimed item. What becomes of the step is decided in `decide/`; a call whose lease is lost must change nothing.
 
 import { HoldfastError } from '../kernel/errors.js'
-import type { Lease } from '../kernel/work/leases.js'
+import type { Lease } from '../kernel/model/index.js'
 import { type AttemptParts, attemptStep, type Called } from './attempt.js'
 import { inquiryBefore } from './decide/calls.js'
 import type { InstanceEvent } from './decide/instance-event.js'

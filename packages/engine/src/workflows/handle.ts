@@ -1,16 +1,22 @@
 // The handle of one instance, by id or key: status, steps, events, result, and what operators do with it. `hf.workflow` and `hf.start`
 // return it. Making one costs no query. A handle with a workflow must never reach an instance of another one.
 
-import type { By } from '../kernel/audit/audit.js'
 import type { Codec } from '../kernel/codec/codec.js'
-import { codedAsync } from '../kernel/database/coded.js'
-import type { Database } from '../kernel/database/database.js'
-import type { Executor } from '../kernel/database/executor.js'
 import { isId } from '../kernel/ids/id.js'
 import { checkKey } from '../kernel/ids/key.js'
-import type { CancelOptions, Handle, ResultOptions, Started } from '../kernel/model/handle.js'
-import { checkCancelOptions, checkResultOptions } from '../kernel/model/options.js'
-import type { Why } from '../kernel/model/why.js'
+import {
+  type By,
+  type CancelOptions,
+  checkCancelOptions,
+  checkResultOptions,
+  codedAsync,
+  type Database,
+  type Executor,
+  type Handle,
+  type ResultOptions,
+  type Started,
+  type Why,
+} from '../kernel/model/index.js'
 import { choiceOption } from '../kernel/validation/options.js'
 import type { HumanChoice } from './decide/instance-event.js'
 import type { Definitions } from './definitions.js'

@@ -1,11 +1,9 @@
 // Hooks of plugins: called before a start and before a step, and told afterwards what was committed. `engine.ts` makes one set per
 // program; the client, the attempts and the committed events call it. A hook that hangs or throws must not stop a worker.
 
-import { callLimited } from '../kernel/calls/limited.js'
 import type { Duration } from '../kernel/duration/duration.js'
 import { HoldfastError } from '../kernel/errors.js'
-import type { Logger } from '../kernel/logger.js'
-import { definitionOf } from '../kernel/model/work.js'
+import { callLimited, definitionOf, type Logger } from '../kernel/model/index.js'
 import { checkOptions, durationOption, functionOption, textOption } from '../kernel/validation/options.js'
 import type { AppliedEvent } from './instance-events.js'
 import type { InstanceEnd } from './states.js'

@@ -3,10 +3,15 @@
 // else writes instances. Events of one instance are decided in the order in which they were reported.
 
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Executor } from '../kernel/database/executor.js'
 import { HoldfastError } from '../kernel/errors.js'
-import { createDecider, type Decided, type EventGroup, type EventOutcome } from '../kernel/model/decider.js'
-import type { Runtime } from '../kernel/model/runtime.js'
+import {
+  createDecider,
+  type Decided,
+  type EventGroup,
+  type EventOutcome,
+  type Executor,
+  type Runtime,
+} from '../kernel/model/index.js'
 import { decide } from './decide/decide.js'
 import { changesNothing, type Decision } from './decide/decision.js'
 import type { InstanceEvent } from './decide/instance-event.js'

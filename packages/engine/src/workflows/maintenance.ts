@@ -1,7 +1,5 @@
-import { type By, checkBy } from '../kernel/audit/audit.js'
-import type { Database } from '../kernel/database/database.js'
-import { operatorCall } from '../kernel/database/operator-call.js'
 import type { Duration } from '../kernel/duration/duration.js'
+import { type By, checkBy, type Database, operatorCall } from '../kernel/model/index.js'
 import { anything, declareOptions, duration, integer, number, required } from '../kernel/validation/declared.js'
 import { choiceOption } from '../kernel/validation/options.js'
 import type { InstanceEnd } from './states.js'

@@ -1,5 +1,4 @@
-import type { InstalledModel } from '../kernel/model/model.js'
-import type { Runtime } from '../kernel/model/runtime.js'
+import type { InstalledModel, Runtime } from '../kernel/model/index.js'
 import { createWorkflowBulk } from './bulk.js'
 import { createWorkflowClient } from './client.js'
 import { createWorkflowEngine } from './engine.js'

@@ -1,5 +1,5 @@
 import { HoldfastError } from '../kernel/errors.js'
-import { notFound, workOf } from '../kernel/model/work.js'
+import { notFound, workOf } from '../kernel/model/index.js'
 
 /** The error of every call about an instance that does not exist. */
 export const instanceNotFound = (id: string, workflow?: string) => notFound('workflows', workflow, id)

@@ -2,11 +2,15 @@
 // transaction, is audited, and returns within five seconds. A call that does not fit the status of the instance changes
 // nothing.
 
-import { type By, checkBy } from '../kernel/audit/audit.js'
-import type { Database } from '../kernel/database/database.js'
-import type { Executor } from '../kernel/database/executor.js'
-import { operatorCall } from '../kernel/database/operator-call.js'
-import { workOf, wrongStatus } from '../kernel/model/work.js'
+import {
+  type By,
+  checkBy,
+  type Database,
+  type Executor,
+  operatorCall,
+  workOf,
+  wrongStatus,
+} from '../kernel/model/index.js'
 import { anything, boolean, declareOptions, text } from '../kernel/validation/declared.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { choiceOption } from '../kernel/validation/options.js'

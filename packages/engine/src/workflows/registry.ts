@@ -1,5 +1,5 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { createRegistry, type Registry } from '../kernel/model/registry.js'
+import { createRegistry, type Registry } from '../kernel/model/index.js'
 import { invalidOption } from '../kernel/validation/invalid-option.js'
 import { functionOption } from '../kernel/validation/options.js'
 import { checkSchema } from '../kernel/validation/schema.js'

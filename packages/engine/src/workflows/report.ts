@@ -1,4 +1,4 @@
-import type { Reported, ReportedEnd, Reports } from '../kernel/reports/reports.js'
+import type { Reported, ReportedEnd, Reports } from '../kernel/model/index.js'
 import type { Decision, WorkflowEvent } from './decide/decision.js'
 import { compensationOf, type WorkflowDefinition } from './definition/definition.js'
 import type { AppliedEvent } from './instance-events.js'

@@ -1,10 +1,7 @@
 // The steps of workflows as a source of work for the loop: claim, extend, release, expire. A step that was released without a call must
 // be as if it had not been claimed.
 
-import type { Executor } from '../kernel/database/executor.js'
-import { lossesOf } from '../kernel/work/losses.js'
-import type { LeaseRef, WorkSource } from '../kernel/work/source.js'
-import type { Extended } from '../kernel/work/table-leases.js'
+import { type Executor, type Extended, type LeaseRef, lossesOf, type WorkSource } from '../kernel/model/index.js'
 import { type ClaimedStep, claimSteps, parseStepId } from './queries/claim-steps.js'
 
 interface StepSourceOptions {

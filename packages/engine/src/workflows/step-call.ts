@@ -1,6 +1,5 @@
-import { callLimited, type LazySignal } from '../kernel/calls/limited.js'
 import { HoldfastError } from '../kernel/errors.js'
-import type { Lease } from '../kernel/work/leases.js'
+import { callLimited, type LazySignal, type Lease } from '../kernel/model/index.js'
 import type { ClaimedStep } from './queries/claim-steps.js'
 
 /** The outcome of the call is unknown: its handler was told to stop, and neither returned nor threw. */

@@ -1,7 +1,6 @@
 // Says why an instance does not continue, from its active and failed steps. Pure; `queries/find-why.ts` reads what it needs.
 
-import type { Why } from '../kernel/model/why.js'
-import { missingWorker, PAUSED } from '../kernel/results/presence.js'
+import { missingWorker, PAUSED, type Why } from '../kernel/model/index.js'
 import { ROOT } from './queries/claim-steps.js'
 import { type InstanceStatus, instanceHasEnded } from './states.js'
 

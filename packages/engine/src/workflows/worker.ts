@@ -1,12 +1,7 @@
 // What a worker does for workflows: stores the registered definitions, then runs the loop that claims and calls steps. `worker.ts` of
 // the engine calls it. A step must never be called before its definition is stored.
 
-import type { Chores } from '../kernel/chores/chores.js'
-import type { Logger } from '../kernel/logger.js'
-import type { Metrics } from '../kernel/metrics/metrics.js'
-import type { ModelWork, WorkerParts } from '../kernel/model/model.js'
-import type { Runtime } from '../kernel/model/runtime.js'
-import type { Listener } from '../kernel/notify/listener.js'
+import type { Chores, Listener, Logger, Metrics, ModelWork, Runtime, WorkerParts } from '../kernel/model/index.js'
 import { handlersOf, type WorkflowDefinition } from './definition/definition.js'
 import type { WorkflowEngine } from './engine.js'
 import { createStepExecutor } from './executor.js'

@@ -1,10 +1,8 @@
 // The namespace `hf.workflows`: lists, definitions and open decisions, hooks and handlers. Only reads, apart from the registrations of
 // this program; what changes instances is in `handle.ts` and `client.ts`.
 
-import type { Database } from '../kernel/database/database.js'
 import { parseId } from '../kernel/ids/id.js'
-import { listFilter, page } from '../kernel/model/options.js'
-import { type Page, toPage } from '../kernel/model/page.js'
+import { type Database, listFilter, type Page, page, toPage } from '../kernel/model/index.js'
 import { choice, declareOptions, integer, text } from '../kernel/validation/declared.js'
 import type { WorkflowEngine } from './engine.js'
 import type { WorkflowHooks } from './hooks.js'

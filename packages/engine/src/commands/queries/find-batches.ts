@@ -1,6 +1,6 @@
 import type { Codec } from '../../kernel/codec/codec.js'
 import { decodeOrRaw } from '../../kernel/codec/decode-or-raw.js'
-import type { Executor } from '../../kernel/database/executor.js'
+import type { Executor } from '../../kernel/model/index.js'
 import type { Batch, BatchStatus } from '../batch.js'
 
 interface BatchFilter {

@@ -1,7 +1,5 @@
-import type { Executor } from '../../kernel/database/executor.js'
 import { splitName } from '../../kernel/ids/name.js'
-import type { DefinitionRecord } from '../../kernel/model/definition-record.js'
-import { knownDefinitions } from '../../kernel/results/presence.js'
+import { type DefinitionRecord, type Executor, knownDefinitions } from '../../kernel/model/index.js'
 
 /** The types of commands that workers have or had, and those that were only sent; by name. */
 export async function findDefinitions(executor: Executor): Promise<DefinitionRecord[]> {

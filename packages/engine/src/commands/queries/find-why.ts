@@ -1,7 +1,4 @@
-import type { Executor } from '../../kernel/database/executor.js'
-import type { Why } from '../../kernel/model/why.js'
-import type { Pause } from '../../kernel/pausing/pausing.js'
-import { presenceIn } from '../../kernel/results/presence.js'
+import { type Executor, type Pause, presenceIn, type Why } from '../../kernel/model/index.js'
 import { whyOf } from '../why.js'
 import type { CommandRecord } from './find-commands.js'
 

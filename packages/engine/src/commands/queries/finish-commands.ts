@@ -1,4 +1,4 @@
-import type { Executor } from '../../kernel/database/executor.js'
+import type { Executor } from '../../kernel/model/index.js'
 
 /** The end of one attempt, behind the fence of its message. */
 export interface FinishWrite {

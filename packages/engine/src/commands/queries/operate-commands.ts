@@ -1,6 +1,5 @@
-import type { By } from '../../kernel/audit/audit.js'
 import type { Encoded } from '../../kernel/codec/codec.js'
-import type { Executor } from '../../kernel/database/executor.js'
+import type { By, Executor } from '../../kernel/model/index.js'
 
 export type CommandAction = 'RETRY' | 'NOT_DONE' | 'CANCEL' | 'COMPLETE'
 

@@ -1,5 +1,4 @@
-import type { Executor } from '../../kernel/database/executor.js'
-import { type Claimed, type ClaimRequest, claimParams } from '../../kernel/work/source.js'
+import { type Claimed, type ClaimRequest, claimParams, type Executor } from '../../kernel/model/index.js'
 
 /** A received command as the database tells it; `id` is its message's, `epoch` how often that was read. */
 export interface ReceivedCommand extends Claimed {

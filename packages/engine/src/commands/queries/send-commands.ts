@@ -1,4 +1,4 @@
-import type { Executor, Statement } from '../../kernel/database/executor.js'
+import type { Executor, Statement } from '../../kernel/model/index.js'
 import type { Envelope } from '../envelope.js'
 
 export type SendOutcome = 'sent' | 'duplicate' | 'queue gone' | 'reply queue gone' | 'batch closed'

@@ -1,6 +1,6 @@
-import { callLimited } from '../../kernel/calls/limited.js'
 import { formatDuration } from '../../kernel/duration/duration.js'
 import { HoldfastError } from '../../kernel/errors.js'
+import { callLimited } from '../../kernel/model/index.js'
 
 /** Calls a target with a time limit: a call that hangs is abandoned, and what it returns later is ignored. */
 export function callTarget<Answer>(

@@ -1,4 +1,4 @@
-import type { Runtime } from '../../kernel/model/runtime.js'
+import type { Runtime } from '../../kernel/model/index.js'
 import type { WorkflowEngine } from '../../workflows/index.js'
 import type { DefinedDispatch } from '../define.js'
 import type { Marks } from './marks.js'

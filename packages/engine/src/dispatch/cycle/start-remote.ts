@@ -1,7 +1,7 @@
-import { outcomeOfFailure } from '../../kernel/calls/outcome.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import { classifyFailure } from '../../kernel/failure/classify.js'
 import { newId } from '../../kernel/ids/id.js'
+import { outcomeOfFailure } from '../../kernel/model/index.js'
 import { describe } from '../../kernel/validation/describe.js'
 import { parseWith } from '../../kernel/validation/schema.js'
 import { type ClaimedItem, claimItems, recordStarts, type StartFailure } from '../queries/claim-items.js'

@@ -1,5 +1,5 @@
 import type { Notes } from '../../kernel/codec/notes.js'
-import type { Executor } from '../../kernel/database/executor.js'
+import type { Executor } from '../../kernel/model/index.js'
 import type { Mark } from './release-items.js'
 
 /** An item that was claimed for a remote target, its context as it is stored. */

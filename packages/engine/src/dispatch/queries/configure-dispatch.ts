@@ -1,5 +1,4 @@
-import type { By } from '../../kernel/audit/audit.js'
-import type { Executor } from '../../kernel/database/executor.js'
+import type { By, Executor } from '../../kernel/model/index.js'
 import { unknownDefinition } from '../reference.js'
 import { refusedSetting } from '../settings.js'
 

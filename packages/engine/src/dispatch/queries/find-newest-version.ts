@@ -1,4 +1,4 @@
-import type { Executor } from '../../kernel/database/executor.js'
+import type { Executor } from '../../kernel/model/index.js'
 
 /** The newest version of a process that workers have lately had: what it is started with when an operator names it. */
 export async function findNewestVersion(executor: Executor, type: string): Promise<number> {

@@ -1,4 +1,4 @@
-import type { Executor } from '../../kernel/database/executor.js'
+import type { Executor } from '../../kernel/model/index.js'
 
 /** Ends a cycle and says when the next one is due. Returns how many dead letters are new; null where the lease is lost. */
 export async function finishCycle(

@@ -1,6 +1,5 @@
-import type { Executor } from '../../kernel/database/executor.js'
 import { splitName } from '../../kernel/ids/name.js'
-import { knownDefinitions } from '../../kernel/results/presence.js'
+import { type Executor, knownDefinitions } from '../../kernel/model/index.js'
 import type { TargetKind } from '../settings-record.js'
 
 /** A type of items that the installation knows, and how many live workers have which version of its definition. */

@@ -1,5 +1,4 @@
-import type { By } from '../../kernel/audit/audit.js'
-import type { Executor } from '../../kernel/database/executor.js'
+import type { By, Executor } from '../../kernel/model/index.js'
 import type { DispatchStatus } from '../states.js'
 
 export type ItemOperation = 'CANCEL' | 'RESCHEDULE' | 'EXPEDITE' | 'RETRY' | 'DISCARD' | 'COMPLETE'

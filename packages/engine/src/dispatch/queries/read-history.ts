@@ -1,5 +1,4 @@
-import type { RecordedAuditEntry } from '../../kernel/audit/audit.js'
-import type { Executor } from '../../kernel/database/executor.js'
+import type { Executor, RecordedAuditEntry } from '../../kernel/model/index.js'
 
 /**
  * What is on record about an item, oldest first; undefined where there is no such item. Types of the domain `default` had no domain

@@ -1,4 +1,4 @@
-import type { Executor } from '../../kernel/database/executor.js'
+import type { Executor } from '../../kernel/model/index.js'
 
 /** Where the last claim ended: the next one begins there. */
 export interface Mark {

@@ -1,4 +1,4 @@
-import type { Executor } from '../../kernel/database/executor.js'
+import type { Executor } from '../../kernel/model/index.js'
 
 /** How an execution ended, with the names of the table. */
 export interface ReportedEnd {

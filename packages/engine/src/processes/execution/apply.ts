@@ -3,8 +3,8 @@
 // feeds it the same, so a call is in the same state whichever worker looks at it. `decide` is the only place that sets
 // the final decision. What a record does here must never depend on anything that is not in the record or in the state.
 
-import type { CallOutcome } from '../../kernel/calls/outcome.js'
 import { roundTrip } from '../../kernel/codec/codec.js'
+import type { CallOutcome } from '../../kernel/model/index.js'
 import { callId, type HistoryRecord, type RecordDetail, type RecordedFailure } from '../history.js'
 import type { EncodedResult } from './attempted.js'
 import { isWaiting, type WaitingSpec } from './call-spec.js'

@@ -1,6 +1,5 @@
-import type { Database } from '../../kernel/database/database.js'
-import type { Executor, Queryable } from '../../kernel/database/executor.js'
 import { HoldfastError } from '../../kernel/errors.js'
+import type { Database, Executor, Queryable } from '../../kernel/model/index.js'
 import { type JournalEvent, type ProcessWrite, writeProcesses } from '../queries/write-processes.js'
 import { reportWrite } from '../report.js'
 import { databaseTrouble, encodeResult, isToTurn } from './attempt.js'

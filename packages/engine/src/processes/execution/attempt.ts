@@ -2,12 +2,10 @@
 // result. `drive.ts` calls it; `attempt-transaction.ts` is its counterpart for transactions. An at-most-once step must
 // be on record before its code is called. A lost lease is thrown, never recorded as a failure.
 
-import { callLimited, type LazySignal } from '../../kernel/calls/limited.js'
-import { outcomeOfFailure } from '../../kernel/calls/outcome.js'
-import { codeOf, isTransient } from '../../kernel/database/transient.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import type { Failure } from '../../kernel/failure/classify.js'
 import { PermanentError, TransientError } from '../../kernel/failure/failure-errors.js'
+import { callLimited, codeOf, isTransient, type LazySignal, outcomeOfFailure } from '../../kernel/model/index.js'
 import type { StepCall } from '../context.js'
 import type { Attempted, EncodedResult, FailedAttempt } from './attempted.js'
 import { awaitSlot } from './await-slot.js'

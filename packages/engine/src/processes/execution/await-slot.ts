@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isTransient } from '../../kernel/database/transient.js'
 import { formatDuration, LONGEST_TIMER_MS } from '../../kernel/duration/duration.js'
 import { HoldfastError } from '../../kernel/errors.js'
+import { isTransient } from '../../kernel/model/index.js'
 import type { Attempted } from './attempted.js'
 import type { StepSpec } from './call-spec.js'
 import type { Execution } from './execution.js'

@@ -1,5 +1,4 @@
-import type { CompensateIf } from '../../kernel/calls/outcome.js'
-import type { Queryable } from '../../kernel/database/executor.js'
+import type { CompensateIf, Queryable } from '../../kernel/model/index.js'
 import type { RetryPolicy } from '../../kernel/retry/retry-policy.js'
 import type { CompensationCall, Inquiry, OnFailure, OnTimeout, StepCall } from '../context.js'
 

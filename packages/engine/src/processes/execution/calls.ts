@@ -1,8 +1,8 @@
 // The calls of one execution and what is known of each: its progress, its attempts, its outcome. `user-context.ts` adds
 // calls; from then on only the reducer (`apply.ts`) changes them. A call is identified by its name and occurrence.
 
-import type { CallOutcome } from '../../kernel/calls/outcome.js'
 import { HoldfastError } from '../../kernel/errors.js'
+import type { CallOutcome } from '../../kernel/model/index.js'
 import { type CallKind, callId } from '../history.js'
 import type { CallSpec } from './call-spec.js'
 import type { FinalDecision } from './decisions.js'

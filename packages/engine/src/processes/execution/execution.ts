@@ -2,11 +2,9 @@
 // state changes only through `apply`: `record` puts an event on record and applies it, so that a replay, which applies
 // the recorded events, takes the same path. `executor.ts` creates it; all other files of this folder work on it.
 
-import { LazySignal } from '../../kernel/calls/limited.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import { classifyFailure, type Failure } from '../../kernel/failure/classify.js'
-import type { Lease } from '../../kernel/work/leases.js'
-import { createSignal } from '../../kernel/work/signal.js'
+import { createSignal, LazySignal, type Lease } from '../../kernel/model/index.js'
 import type { ClaimedProcess } from '../queries/claim-processes.js'
 import type { Incoming } from '../queries/write-processes.js'
 import { processOf } from '../refused.js'

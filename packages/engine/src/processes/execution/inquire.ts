@@ -1,6 +1,6 @@
-import { inquire as inquireAbout } from '../../kernel/calls/inquiry.js'
 import { classifyFailure, type Failure } from '../../kernel/failure/classify.js'
 import { PermanentError } from '../../kernel/failure/failure-errors.js'
+import { inquire as inquireAbout } from '../../kernel/model/index.js'
 import type { StepSpec } from './call-spec.js'
 import type { Call } from './calls.js'
 import type { Execution } from './execution.js'

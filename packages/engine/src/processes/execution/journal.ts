@@ -1,5 +1,5 @@
-import type { Batcher } from '../../kernel/batching/batcher.js'
 import { newId } from '../../kernel/ids/id.js'
+import type { Batcher } from '../../kernel/model/index.js'
 import type { HistoryRecord } from '../history.js'
 import type { Incoming, JournalEvent, ProcessWrite, Suspension } from '../queries/write-processes.js'
 import type { EncodedResult } from './attempted.js'

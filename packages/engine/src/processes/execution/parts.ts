@@ -1,5 +1,4 @@
-import type { Batcher } from '../../kernel/batching/batcher.js'
-import type { Runtime } from '../../kernel/model/runtime.js'
+import type { Batcher, Runtime } from '../../kernel/model/index.js'
 import type { DefinedProcess } from '../define.js'
 import type { Incoming, ProcessWrite } from '../queries/write-processes.js'
 import type { ProcessSettings } from '../settings.js'

@@ -2,9 +2,8 @@
 // reverse order of their records. `executor.ts` calls it after commands and children have ended. One compensation runs
 // at a time, and its end is on record before the next begins.
 
-import { callLimited } from '../../kernel/calls/limited.js'
-import { type CallOutcome, mustCompensate } from '../../kernel/calls/outcome.js'
 import { classifyFailure, type Failure } from '../../kernel/failure/classify.js'
+import { type CallOutcome, callLimited, mustCompensate } from '../../kernel/model/index.js'
 import { retryDelay } from '../../kernel/retry/retry-policy.js'
 import type { RecordedFailure } from '../history.js'
 import { encodeResult, stepCall } from './attempt.js'

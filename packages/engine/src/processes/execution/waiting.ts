@@ -3,10 +3,10 @@
 // the state one at a time, and all waits are checked after each. The time of a timeout is fixed when the wait is first
 // recorded.
 
-import { isTransient } from '../../kernel/database/transient.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import { BusinessError } from '../../kernel/failure/failure-errors.js'
 import { derivedId } from '../../kernel/ids/derived-id.js'
+import { isTransient } from '../../kernel/model/index.js'
 import type { RecordedFailure } from '../history.js'
 import { type Effect, responseOf } from './apply.js'
 import { encodeResult } from './attempt.js'

@@ -2,13 +2,16 @@
 // second start with the same key must return the first process and send nothing.
 
 import type { Outgoing } from '../../commands/index.js'
-import { type Batcher, createBatcher } from '../../kernel/batching/batcher.js'
-import type { Queryable } from '../../kernel/database/executor.js'
-import { GIVE_UP_AFTER } from '../../kernel/database/retrying.js'
 import { splitName } from '../../kernel/ids/name.js'
-import type { StartedOne } from '../../kernel/model/handle.js'
-import type { Runtime } from '../../kernel/model/runtime.js'
-import { presenceIn } from '../../kernel/results/presence.js'
+import {
+  type Batcher,
+  createBatcher,
+  GIVE_UP_AFTER,
+  presenceIn,
+  type Queryable,
+  type Runtime,
+  type StartedOne,
+} from '../../kernel/model/index.js'
 import { invalidOption } from '../../kernel/validation/invalid-option.js'
 import { checkOptions } from '../../kernel/validation/options.js'
 import { type ProcessCalls, StartedProcess } from '../handle.js'

@@ -4,12 +4,16 @@
 // (`kernel/model/decider.ts`). A reply must take effect at most once, and is removed with its effect.
 
 import type { Outgoing } from '../../commands/index.js'
-import type { Database } from '../../kernel/database/database.js'
-import type { Executor } from '../../kernel/database/executor.js'
-import { isTransient } from '../../kernel/database/transient.js'
 import { splitName } from '../../kernel/ids/name.js'
-import { createDecider, type Decided, type EventGroup } from '../../kernel/model/decider.js'
-import type { Runtime } from '../../kernel/model/runtime.js'
+import {
+  createDecider,
+  type Database,
+  type Decided,
+  type EventGroup,
+  type Executor,
+  isTransient,
+  type Runtime,
+} from '../../kernel/model/index.js'
 import { applyManaged, type ManagedWrite } from '../queries/apply-managed.js'
 import { findCompletedCommands, type ManagedProcess, readManaged } from '../queries/read-managed.js'
 import type { ManagerRegistry } from '../registry.js'

@@ -1,6 +1,6 @@
 import type { Envelope, Outgoing } from '../../commands/index.js'
 import type { Codec } from '../../kernel/codec/codec.js'
-import { type LaterStart, laterStart } from '../../kernel/model/options.js'
+import { type LaterStart, laterStart } from '../../kernel/model/index.js'
 import { invalidOption } from '../../kernel/validation/invalid-option.js'
 import { encodeDetails, type StartDetails } from '../encode-start.js'
 import { sendToJson } from '../queries/apply-managed.js'

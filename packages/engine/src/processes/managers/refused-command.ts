@@ -1,7 +1,7 @@
 import type { Envelope, Outgoing } from '../../commands/index.js'
-import { codeOf } from '../../kernel/database/transient.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import { read } from '../../kernel/failure/thrown.js'
+import { codeOf } from '../../kernel/model/index.js'
 import { replyQueue } from '../replies/queue.js'
 
 /** What `holdfast.send_for_processes` raises; its detail is the outcome of the send. */

@@ -1,6 +1,5 @@
 import type { Envelope } from '../../commands/index.js'
-import type { Executor } from '../../kernel/database/executor.js'
-import { toWriteAnswer, type WriteAnswer } from '../../kernel/model/decider.js'
+import { type Executor, toWriteAnswer, type WriteAnswer } from '../../kernel/model/index.js'
 import { callId } from '../history.js'
 import type { Decision } from '../managers/decide.js'
 import type { ManagedProcess } from './read-managed.js'

@@ -1,6 +1,11 @@
 import type { Notes } from '../../kernel/codec/notes.js'
-import type { Executor } from '../../kernel/database/executor.js'
-import { type Claimed, type ClaimRequest, type ClaimResult, claimParams } from '../../kernel/work/source.js'
+import {
+  type Claimed,
+  type ClaimRequest,
+  type ClaimResult,
+  claimParams,
+  type Executor,
+} from '../../kernel/model/index.js'
 import {
   type HistoryRecord,
   type HistoryRow,

@@ -1,6 +1,5 @@
 import type { Notes } from '../../kernel/codec/notes.js'
-import type { Executor } from '../../kernel/database/executor.js'
-import type { Claimed, ClaimRequest } from '../../kernel/work/source.js'
+import type { Claimed, ClaimRequest, Executor } from '../../kernel/model/index.js'
 import type { ReplyMessage } from '../replies/message.js'
 import {
   type KnownRow,

@@ -1,7 +1,6 @@
-import type { By } from '../../kernel/audit/audit.js'
 import type { Encoded } from '../../kernel/codec/codec.js'
 import type { Notes } from '../../kernel/codec/notes.js'
-import type { Executor } from '../../kernel/database/executor.js'
+import type { By, Executor } from '../../kernel/model/index.js'
 import { type RecordedResponse, type ResponseRow, toResponse } from '../history.js'
 import type { ProcessStatus } from '../states.js'
 import type { OperationAnswer } from './operate-processes.js'

@@ -1,6 +1,5 @@
-import type { Executor } from '../../kernel/database/executor.js'
 import { splitName } from '../../kernel/ids/name.js'
-import { GONE_AFTER } from '../../kernel/results/presence.js'
+import { type Executor, GONE_AFTER } from '../../kernel/model/index.js'
 
 /** What has to be known besides the process itself to say why it does not continue. */
 export interface Circumstances {

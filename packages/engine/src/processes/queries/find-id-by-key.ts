@@ -1,4 +1,4 @@
-import type { Executor } from '../../kernel/database/executor.js'
+import type { Executor } from '../../kernel/model/index.js'
 import { notFound } from '../refused.js'
 
 export async function findIdByKey(executor: Executor, type: string, key: string): Promise<string> {

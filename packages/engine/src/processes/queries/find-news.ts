@@ -1,4 +1,4 @@
-import type { Executor } from '../../kernel/database/executor.js'
+import type { Executor } from '../../kernel/model/index.js'
 import type { ResponseRow } from '../history.js'
 import { type Incoming, toIncoming } from './write-processes.js'
 

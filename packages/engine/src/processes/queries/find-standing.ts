@@ -1,5 +1,5 @@
 import type { Notes } from '../../kernel/codec/notes.js'
-import type { Executor } from '../../kernel/database/executor.js'
+import type { Executor } from '../../kernel/model/index.js'
 import type { ProcessStatus } from '../states.js'
 
 /** What a caller that waits for the end of a process needs to know; `EXECUTING` is not shown separately. */

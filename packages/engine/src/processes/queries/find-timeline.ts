@@ -1,6 +1,5 @@
-import { type RecordedAuditEntry, readAudit } from '../../kernel/audit/audit.js'
 import type { Notes } from '../../kernel/codec/notes.js'
-import type { Executor } from '../../kernel/database/executor.js'
+import { type Executor, type RecordedAuditEntry, readAudit } from '../../kernel/model/index.js'
 import type { RecordDetail, RecordKind, RecordStatus } from '../history.js'
 
 /** A row of history for readers. */

@@ -1,4 +1,4 @@
-import type { Executor } from '../../kernel/database/executor.js'
+import type { Executor } from '../../kernel/model/index.js'
 
 /** Makes due what queues for a limit that these definitions no longer have. */
 export async function freeUnlimited(executor: Executor, types: readonly string[]): Promise<void> {

@@ -1,8 +1,5 @@
-import type { By } from '../../kernel/audit/audit.js'
-import type { Executor } from '../../kernel/database/executor.js'
-import { lockedByOther } from '../../kernel/database/operator-call.js'
 import { HoldfastError } from '../../kernel/errors.js'
-import { wrongStatus } from '../../kernel/model/work.js'
+import { type By, type Executor, lockedByOther, wrongStatus } from '../../kernel/model/index.js'
 import { notFound, ofOtherType, processOf } from '../refused.js'
 import { type ProcessStatus, type ProcessVerb, verbStatuses } from '../states.js'
 

@@ -1,5 +1,5 @@
 import type { Notes } from '../../kernel/codec/notes.js'
-import type { Executor } from '../../kernel/database/executor.js'
+import type { Executor } from '../../kernel/model/index.js'
 
 export interface PostedResponse {
   /** The id of its row in the inbox: a repeated insert with the same id changes nothing. */

@@ -1,5 +1,5 @@
 import type { Notes } from '../../kernel/codec/notes.js'
-import type { Executor } from '../../kernel/database/executor.js'
+import type { Executor } from '../../kernel/model/index.js'
 import type { RecordDetail, RecordedFailure, RecordKind, RecordStatus } from '../history.js'
 import type { StoredReply } from '../replies/message.js'
 import type { EndStatus, ProcessStatus } from '../states.js'

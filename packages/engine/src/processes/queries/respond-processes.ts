@@ -1,5 +1,5 @@
 import type { Notes } from '../../kernel/codec/notes.js'
-import type { Executor } from '../../kernel/database/executor.js'
+import type { Executor } from '../../kernel/model/index.js'
 import { type RecordedResponse, type ResponseRow, toResponse } from '../history.js'
 
 /** A response to one process, checked and encoded. */

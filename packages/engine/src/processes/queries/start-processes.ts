@@ -1,4 +1,4 @@
-import type { Executor, Statement } from '../../kernel/database/executor.js'
+import type { Executor, Statement } from '../../kernel/model/index.js'
 import type { ProcessStatus } from '../states.js'
 
 /** A process on its way to `holdfast.start_processes`, as JSON. */

@@ -1,7 +1,6 @@
 import type { Encoded } from '../../kernel/codec/codec.js'
-import type { Executor } from '../../kernel/database/executor.js'
 import { HoldfastError } from '../../kernel/errors.js'
-import type { LeaseRef } from '../../kernel/work/source.js'
+import type { Executor, LeaseRef } from '../../kernel/model/index.js'
 
 /** Keeps a parsed state behind the fence, and a deadline where there was none; returns the deadline. */
 export async function storeCheckedState(

@@ -1,6 +1,5 @@
-import type { Outcome } from '../../kernel/batching/flusher.js'
-import type { Executor } from '../../kernel/database/executor.js'
 import { HoldfastError } from '../../kernel/errors.js'
+import type { Executor, Outcome } from '../../kernel/model/index.js'
 import {
   type HistoryRecord,
   type RecordedFailure,

@@ -1,7 +1,4 @@
-import { type Batcher, createBatcher } from '../../kernel/batching/batcher.js'
-import type { Database } from '../../kernel/database/database.js'
-import type { Logger } from '../../kernel/logger.js'
-import type { Metrics } from '../../kernel/metrics/metrics.js'
+import { type Batcher, createBatcher, type Database, type Logger, type Metrics } from '../../kernel/model/index.js'
 import type { DefinedProcess } from '../define.js'
 import type { ClaimedReply } from '../queries/claim-replies.js'
 import { type ReplyWrite, recordReplies } from '../queries/record-replies.js'

@@ -1,8 +1,4 @@
-import type { Executor } from '../../kernel/database/executor.js'
-import type { Logger } from '../../kernel/logger.js'
-import type { Metrics } from '../../kernel/metrics/metrics.js'
-import { leasesOfQueue } from '../../kernel/work/queue-leases.js'
-import type { WorkSource } from '../../kernel/work/source.js'
+import { type Executor, type Logger, leasesOfQueue, type Metrics, type WorkSource } from '../../kernel/model/index.js'
 import { type ClaimedReply, claimReplies } from '../queries/claim-replies.js'
 
 interface Options {

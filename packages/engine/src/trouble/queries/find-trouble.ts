@@ -1,7 +1,4 @@
-import type { Executor } from '../../kernel/database/executor.js'
-import type { TroubleVerb } from '../../kernel/model/bulk.js'
-import type { Model } from '../../kernel/model/handle.js'
-import type { Place } from '../../kernel/model/page.js'
+import type { Executor, Model, Place, TroubleVerb } from '../../kernel/model/index.js'
 import type { Conditions, TroubleFilter } from '../filter.js'
 
 /** A piece of work that needs a person. */

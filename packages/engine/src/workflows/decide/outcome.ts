@@ -1,6 +1,6 @@
-import { type CallOutcome, outcomeOfFailure } from '../../kernel/calls/outcome.js'
 import { classifyFailure, type Failure } from '../../kernel/failure/classify.js'
 import { PermanentError, TransientError } from '../../kernel/failure/failure-errors.js'
+import { type CallOutcome, outcomeOfFailure } from '../../kernel/model/index.js'
 import { shouldRetry } from '../../kernel/retry/retry-policy.js'
 import type { CallSettings } from '../definition/definition.js'
 import type { KnownOfCall } from './instance-event.js'

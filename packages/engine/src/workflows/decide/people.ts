@@ -4,7 +4,7 @@
 import { HoldfastError } from '../../kernel/errors.js'
 import { classifyFailure, type Failure } from '../../kernel/failure/classify.js'
 import { BusinessError } from '../../kernel/failure/failure-errors.js'
-import { workOf, wrongStatus } from '../../kernel/model/work.js'
+import { workOf, wrongStatus } from '../../kernel/model/index.js'
 import { invalidOption } from '../../kernel/validation/invalid-option.js'
 import { instanceHasEnded, stepVerbStatuses, verbStatuses } from '../states.js'
 import { arriveAgain, complete, proceed } from './advance.js'

@@ -2,7 +2,7 @@
 // definition; every rule of this folder reads it.
 
 import { HoldfastError } from '../../kernel/errors.js'
-import { definitionOf } from '../../kernel/model/work.js'
+import { definitionOf } from '../../kernel/model/index.js'
 import { nearestName } from '../../kernel/validation/nearest.js'
 import { type Condition, parseCondition } from '../condition/condition.js'
 import {

@@ -1,8 +1,8 @@
 // The order in which steps are undone: the failed step first, then the last to end, one after the other, back to the last save point.
 // Pure. Every call that may have had an effect must be undone, and none twice at the same time.
 
-import { type CompensateIf, mustCompensate } from '../../kernel/calls/outcome.js'
 import type { Failure } from '../../kernel/failure/classify.js'
+import { type CompensateIf, mustCompensate } from '../../kernel/model/index.js'
 import { compensationOf } from '../definition/definition.js'
 import { skipActive } from './skip.js'
 import { isDone, type StepState } from './state.js'

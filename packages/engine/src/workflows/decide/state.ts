@@ -1,6 +1,6 @@
-import type { CallOutcome } from '../../kernel/calls/outcome.js'
 import type { Encoded } from '../../kernel/codec/codec.js'
 import type { Failure } from '../../kernel/failure/classify.js'
+import type { CallOutcome } from '../../kernel/model/index.js'
 import type { InstanceStatus, StepStatus } from '../states.js'
 
 /** An input or output. Its JSON stays text: decisions pass it on as it is, and conditions lose no digit of it. */

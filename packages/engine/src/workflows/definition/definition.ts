@@ -1,8 +1,8 @@
 // The shape of a definition and of each type of step. What `define.ts` builds, `load.ts` reads from JSON and everything else reads.
 // Definitions are stored: a field that is removed or renamed makes stored versions unreadable.
 
-import type { CompensateIf } from '../../kernel/calls/outcome.js'
 import type { Json } from '../../kernel/codec/type.js'
+import type { CompensateIf } from '../../kernel/model/index.js'
 import type { RetryPolicy } from '../../kernel/retry/retry-policy.js'
 
 /**

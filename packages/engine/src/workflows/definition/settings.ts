@@ -1,10 +1,10 @@
 // The options of steps, compensations and workflows: their documentation, checks and defaults. The builder and `load.ts` use the same
 // checks, so that a definition from JSON is held to the same rules.
 
-import type { CompensateIf } from '../../kernel/calls/outcome.js'
 import { createCodec } from '../../kernel/codec/codec.js'
 import type { Duration } from '../../kernel/duration/duration.js'
 import { LONGEST_TIMER } from '../../kernel/duration/duration.js'
+import type { CompensateIf } from '../../kernel/model/index.js'
 import { type Retry, retryOption } from '../../kernel/retry/retry-option.js'
 import { normalizeRetryPolicy, type RetryPolicy } from '../../kernel/retry/retry-policy.js'
 import { anything, boolean, declareOptions, duration, integer } from '../../kernel/validation/declared.js'

@@ -1,10 +1,8 @@
 // Claims due steps and the starts of instances that begin later; `source.ts` calls it. The claim itself begins the call where the step
 // is as its queue says (`fresh`), so that one statement stands before a call.
 
-import type { CallOutcome } from '../../kernel/calls/outcome.js'
 import type { Notes } from '../../kernel/codec/notes.js'
-import type { Executor } from '../../kernel/database/executor.js'
-import type { Claimed, ClaimRequest, ClaimResult, LostClaim } from '../../kernel/work/source.js'
+import type { CallOutcome, Claimed, ClaimRequest, ClaimResult, Executor, LostClaim } from '../../kernel/model/index.js'
 
 /** A claimed step, or the claimed compensation of one. Its `type` is the handler, its `id` the instance and the number. */
 export interface ClaimedStep extends Claimed {

@@ -1,7 +1,7 @@
 import type { Codec } from '../../kernel/codec/codec.js'
 import { decodeOrRaw } from '../../kernel/codec/decode-or-raw.js'
 import type { Notes } from '../../kernel/codec/notes.js'
-import type { Executor } from '../../kernel/database/executor.js'
+import type { Executor } from '../../kernel/model/index.js'
 import type { HumanChoice } from '../decide/instance-event.js'
 
 /** A human step that waits for a decision. */

@@ -1,4 +1,4 @@
-import type { Executor } from '../../kernel/database/executor.js'
+import type { Executor } from '../../kernel/model/index.js'
 import { handlersOf, type WorkflowDefinition } from '../definition/definition.js'
 import { loadWorkflow } from '../definition/load.js'
 

@@ -1,6 +1,5 @@
-import { readAudit } from '../../kernel/audit/audit.js'
 import type { Json } from '../../kernel/codec/type.js'
-import type { Executor } from '../../kernel/database/executor.js'
+import { type Executor, readAudit } from '../../kernel/model/index.js'
 import { type EventType, eventTypes, type InstanceStatus, type StepStatus } from '../states.js'
 
 /** Something that changed an instance, as it is on record. */

@@ -4,10 +4,9 @@
 import type { Codec } from '../../kernel/codec/codec.js'
 import { decodeOrRaw } from '../../kernel/codec/decode-or-raw.js'
 import type { Notes } from '../../kernel/codec/notes.js'
-import type { Executor } from '../../kernel/database/executor.js'
 import type { Failure } from '../../kernel/failure/classify.js'
 import { splitName } from '../../kernel/ids/name.js'
-import type { Place } from '../../kernel/model/page.js'
+import type { Executor, Place } from '../../kernel/model/index.js'
 import type { InstanceStatus } from '../states.js'
 
 /** An instance as it is now. */

@@ -3,8 +3,8 @@
 import type { Codec } from '../../kernel/codec/codec.js'
 import { decodeOrRaw } from '../../kernel/codec/decode-or-raw.js'
 import type { Notes } from '../../kernel/codec/notes.js'
-import type { Executor } from '../../kernel/database/executor.js'
 import type { Failure } from '../../kernel/failure/classify.js'
+import type { Executor } from '../../kernel/model/index.js'
 import type { CallKind } from '../decide/state.js'
 import type { StepStatus } from '../states.js'
 

@@ -1,5 +1,4 @@
-import type { Executor } from '../../kernel/database/executor.js'
-import type { Why } from '../../kernel/model/why.js'
+import type { Executor, Why } from '../../kernel/model/index.js'
 import { type ActiveStep, type FailedForGood, whyOf } from '../why.js'
 import type { WorkflowRecord } from './find-instances.js'
 

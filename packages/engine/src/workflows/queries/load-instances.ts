@@ -1,4 +1,4 @@
-import type { Executor } from '../../kernel/database/executor.js'
+import type { Executor } from '../../kernel/model/index.js'
 import type { WorkflowDefinition } from '../definition/definition.js'
 import { type InstanceRow, type StoredInstance, toStoredInstance } from '../store/stored-instance.js'
 

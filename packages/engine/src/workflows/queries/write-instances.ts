@@ -1,5 +1,4 @@
-import type { Executor } from '../../kernel/database/executor.js'
-import { toWriteAnswer, type WriteAnswer } from '../../kernel/model/decider.js'
+import { type Executor, toWriteAnswer, type WriteAnswer } from '../../kernel/model/index.js'
 
 /** Writes changes of different instances (see `changeDocument`), which come in the order of ids. */
 export async function writeInstances(

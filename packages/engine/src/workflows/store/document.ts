@@ -2,7 +2,7 @@
 // instance become one document. The field names are those of the SQL functions; a document is never stored.
 
 import { newId } from '../../kernel/ids/id.js'
-import type { LaterStart } from '../../kernel/model/options.js'
+import type { LaterStart } from '../../kernel/model/index.js'
 import type { DeadLetter, Decision, HumanDecision, QueueItem, WorkflowEvent } from '../decide/decision.js'
 import type { Payload, StepState } from '../decide/state.js'
 import type { WorkflowDefinition } from '../definition/definition.js'

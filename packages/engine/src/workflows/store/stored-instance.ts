@@ -2,10 +2,10 @@
 // claims and decisions to it. `instance-events.ts` keeps these in memory between writes. A kept instance may be outdated:
 // only the condition of the write decides.
 
-import type { CallOutcome } from '../../kernel/calls/outcome.js'
 import type { Notes } from '../../kernel/codec/notes.js'
 import { HoldfastError } from '../../kernel/errors.js'
 import type { Failure } from '../../kernel/failure/classify.js'
+import type { CallOutcome } from '../../kernel/model/index.js'
 import { applyDecision, type Decision } from '../decide/decision.js'
 import { type CallKind, type InstanceState, isDone, type Payload, type StepState } from '../decide/state.js'
 import type { WorkflowDefinition } from '../definition/definition.js'
