@@ -68,8 +68,8 @@ test.each<[string, SendOptions, string, string]>([
 })
 
 test.each([
-  ['nothing', [], 'at least one'],
-  ['no list', 'x', 'at least one'],
+  ['nothing', [], 'must be a list that is not empty'],
+  ['no list', 'x', 'must be a list that is not empty'],
   ['a command that is none', [null], 'commands[0]'],
   ['a misspelt field', [{ data: { lines: [] }, replyto: 'x' }], 'did you mean `replyTo`?'],
   ['a transaction of one of them', [{ data: { lines: [] }, transaction: {} }], 'transaction'],

@@ -62,7 +62,7 @@ test('U-02 sendMany with keys sends those that do not exist yet, and says which'
       { data: 1, key: 'C' },
       { data: 2, key: 'C' },
     ]),
-  ).rejects.toMatchObject({ code: 'HF_DUPLICATE_COMMAND' })
+  ).rejects.toMatchObject({ code: 'HF_INVALID_OPTION' })
   expect(await count('keyed_many')).toBe(3)
 })
 

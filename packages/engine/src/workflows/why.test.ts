@@ -171,7 +171,7 @@ test('U-04 why() follows an instance from its start to its end', async () => {
   await worker.stop()
   hasAccount = true
   await flow.retry(by)
-  expect(await flow.why()).toMatchObject({ reason: 'queued' })
+  expect(await flow.why()).toMatchObject({ reason: 'noWorker' })
   const other = await bus.hf.run({ poll: '20ms' })
   await flow.result()
   expect(await flow.why()).toMatchObject({ reason: 'ended' })

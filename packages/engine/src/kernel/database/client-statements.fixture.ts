@@ -15,8 +15,37 @@ export interface ClientStatement {
 const SOURCE = fileURLToPath(new URL('../../', import.meta.url))
 const SQL = /^\s*((select|insert|update|delete)\s|with\s+(recursive\s|\w+\s+(as|\()))/
 
-/** Pieces that are known only when the program runs, each with a sample. A new one fails the test until it has a sample here. */
-const SAMPLES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+type Samples = Readonly<Record<string, string>>
+
+/** Pieces that are known only when the program runs, each with one or more samples. A new one fails the test until it has a sample here. */
+const SAMPLES: Readonly<Record<string, Samples | readonly Samples[]>> = {
+  'kernel/model/bulk.ts': [
+    {
+      from: `join holdfast.command_trouble as trouble
+        on trouble.command_id = asked.id::uuid and trouble.domain || '/' || trouble.type = $1`,
+      since: 'trouble.since',
+      of: 'trouble',
+    },
+    {
+      from: `join holdfast.process on process.id = asked.id::uuid
+        join holdfast.process_trouble as trouble on trouble.id = asked.id::uuid and trouble.type = $1`,
+      since: 'trouble.since',
+      of: 'process, trouble',
+    },
+    {
+      from: `join holdfast.workflow on workflow.id = asked.id::uuid
+        join holdfast.workflow_dead_letter as letter on letter.workflow_id = asked.id::uuid and letter.step = asked.step
+          and case when pg_catalog.strpos(letter.workflow_name, '/') = 0 then 'default/' else '' end || letter.workflow_name = $1`,
+      since: 'letter.created_at',
+      of: 'workflow, letter',
+    },
+    {
+      from: `join holdfast.dispatch_item as item on item.item_type = $1 and item.item_id = asked.id collate "C"
+        join holdfast.dispatch_dead_letter as letter on letter.item_type = $1 and letter.item_id = asked.id collate "C"`,
+      since: 'letter.since',
+      of: 'item, letter',
+    },
+  ],
   'kernel/work/table-leases.ts': { name: 'processes', key: 'uuid' },
   'trouble/queries/find-trouble.ts': {
     conditions: `model = any ($1::text[]) and (model, place, since) in (select model, place, since from holdfast.trouble_assignment where assigned_to = $2)
@@ -59,7 +88,12 @@ function statementsOf(source: ts.SourceFile, imported: ReadonlyMap<string, ts.Ex
     if (isText(node) && !ts.isTemplateSpan(node.parent) && SQL.test(beginningOf(node))) {
       const line = source.getLineAndCharacterOfPosition(node.getStart()).line + 1
       const place = `${file}:${line}`
-      found.push({ place, text: textOf(node, constants, SAMPLES[file] ?? {}, place) })
+      for (const [nth, samples] of [SAMPLES[file] ?? {}].flat().entries()) {
+        found.push({
+          place: nth === 0 ? place : `${place} (${nth + 1})`,
+          text: textOf(node, constants, samples, place),
+        })
+      }
     }
     node.forEachChild(visit)
   }
