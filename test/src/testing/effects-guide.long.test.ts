@@ -29,7 +29,7 @@ test('X-02 K-19 under random faults every refund is kept or undone exactly once'
     },
   })
   expect(report).toMatchObject({ executions: 60 })
-}, 120_000)
+})
 
 test('X-02 K-19 killed in mid-call and cancelled then, a refund is kept or undone exactly once', async () => {
   const report = await crashTest({
@@ -43,7 +43,7 @@ test('X-02 K-19 killed in mid-call and cancelled then, a refund is kept or undon
     },
   })
   expect(report.killPoints).toEqual(expect.arrayContaining(['after effect pay#1', 'after call debit#1']))
-}, 300_000)
+})
 
 test('X-02 the guide to testing shows code of this file', async () => {
   const text = await readFile(new URL('../../../docs/guides/testing-your-processes.md', import.meta.url), 'utf8')

@@ -55,8 +55,8 @@ async function worstExcess(itemType: string, { burst, rate }: { burst: number; r
 
 const RATE = 20
 const BURST = 3
-/** What begins up to a quarter of a second after its slot. */
-const SLACK = RATE * 0.25 + 1
+/** What begins up to half a second after its slot, as on a busy machine. Without new slots it would be all that had waited. */
+const SLACK = RATE * 0.5 + 1
 
 async function limited(config: DispatchSettings = {}) {
   const domain = name()

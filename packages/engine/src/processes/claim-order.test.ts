@@ -21,8 +21,9 @@ const Numbered = defineProcess('ordered', 'Numbered', {
 test('K-01 the row that has been due longest is claimed first', async () => {
   const { id: held } = await bus.hf.start(Numbered, { n: -1 }, { immediate: false })
   // Not in the order of their ids, nor in that of their creation.
+  const soon = Date.now() + 60_000
   for (const n of [3, 0, 4, 1, 2]) {
-    const startAt = new Date(Date.now() + 60_000 + n * 1_000)
+    const startAt = new Date(soon + n * 1_000)
     await bus.hf.start(Numbered, { n }, { startAt, immediate: false })
   }
   await bus.moveClock(120_000)

@@ -48,8 +48,9 @@ export async function liveOnce(parts: LifeParts, plan: LifePlan, admin: Queryabl
   begun = true
   const drained = livingIn(life, () => kit.drain({ skipTime: true, timeout: '60s', signal: end.stopping.signal }))
   await Promise.race([drained, end.killed])
+  // Closing has statements too: it may die there, and would never return.
+  if (!isDead()) await Promise.race([kit.close(), end.killed])
   if (isDead()) await bury(admin, name)
-  else await kit.close()
   return end.fate
 }
 
