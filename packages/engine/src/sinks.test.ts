@@ -60,8 +60,8 @@ test.each([
       const { id: charge } = await hf.send(Charge, { fail })
       const order = await hf.start(Order, {}, { immediate: !fail })
       const ship = await hf.start(Ship, {})
-      expect(await hf.command(Charge, charge).result({ timeout: '20s' })).toBe('charged')
-      expect(await hf.process(Order, order.id).result({ timeout: '20s' })).toBe('ordered')
+      expect(await hf.command(Charge, charge).result({ timeout: '60s' })).toBe('charged')
+      expect(await hf.process(Order, order.id).result({ timeout: '60s' })).toBe('ordered')
       await waitFor('the workflow has ended', async () => (await hf.workflow(ship.id).get()).status === 'COMPLETED')
     }
     await hf.close()

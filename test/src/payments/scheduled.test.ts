@@ -14,7 +14,8 @@ const ready = async () => (await app.hf.dispatch.depth(app.definitions.PaymentWi
 const rows = async <Row extends object>(text: string, id: string) => (await app.pool.query<Row>(text, [id])).rows
 
 test('A-03 the second phase: at their time payments are executed, their parties told, and settled', async () => {
-  const executeAt = new Date(Date.now() + 1_000)
+  // Later than all of them are scheduled, also on a busy machine.
+  const executeAt = new Date(Date.now() + 5_000)
   const { id } = await app.createBatch({
     payments: 20,
     model: 'PROCESS_STEP',
@@ -69,7 +70,7 @@ test('A-03 D-01 the first phase is one transaction: what fails at its very end h
     create function refuse() returns trigger language plpgsql as $$ begin raise 'not today'; end $$;
     create constraint trigger refuse after insert on payments.payment
     deferrable initially deferred for each row execute function refuse()`)
-  const executeAt = new Date(Date.now() + 1_000).toISOString()
+  const executeAt = new Date(Date.now() + 600_000).toISOString()
   const window = { payments: 20, model: 'PROCESS_STEP', executeAt }
   await expect(app.createBatch(window)).rejects.toThrow('not today')
   await app.pool.query('drop trigger refuse on payments.payment')
@@ -80,10 +81,11 @@ test('A-03 D-01 the first phase is one transaction: what fails at its very end h
 test('A-05 a scheduled payment shows its status: before its time, held back, and settled', async () => {
   const { PaymentWindow } = app.definitions
   await app.hf.dispatch.pause(PaymentWindow, by)
-  const executeAt = new Date(Date.now() + 500).toISOString()
+  const executeAt = new Date(Date.now() + 60_000).toISOString()
   const { payment } = await app.submit({ ...order, amount: '3.00', executeAt })
   const standing = () => app.standing(payment.id)
   expect(await standing()).toMatchObject({ process: null, waitsFor: 'its time', release: { status: 'READY' } })
+  await app.moveClock(60_000)
   await waitFor('its time has come', async () => (await standing())?.waitsFor === 'its release')
   await app.hf.dispatch.resume(PaymentWindow, by)
   expect(await app.ended(payment.id)).toBe('COMPLETE')
@@ -92,10 +94,11 @@ test('A-05 a scheduled payment shows its status: before its time, held back, and
 })
 
 test('A-03 a payment that is cancelled before its time is released all the same, and touches no money', async () => {
-  const executeAt = new Date(Date.now() + 1_000).toISOString()
+  const executeAt = new Date(Date.now() + 120_000).toISOString()
   const { payment } = await app.submit({ ...order, amount: '4.00', executeAt })
   await app.cancel(payment.id, by)
   expect(await app.standing(payment.id)).toMatchObject({ payment: { status: 'CANCELLED' }, waitsFor: null })
+  await app.moveClock(60_000)
   const item = await waitFor('its item has ended', async () => {
     const release = (await app.standing(payment.id))?.release
     return release?.completedAt ? release : undefined

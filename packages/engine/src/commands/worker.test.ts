@@ -221,7 +221,7 @@ test.each([
   expect(seen).toEqual([])
   expect(await bus.hf.command(Do, id).get()).toMatchObject({ attempts: 0, paused: true })
   await bus.hf.resume(subject, by)
-  await bus.hf.command(Do, id).result({ timeout: '5s' })
+  await bus.hf.command(Do, id).result({ timeout: '60s' })
   expect(seen).toEqual([1])
 })
 
@@ -230,8 +230,8 @@ test('C-05 a notified worker runs what is sent without waiting for its poll; wit
   const Polled = defineCommand('polled', 'Do')
   await bus.work(Woken, () => 'woken', { poll: '1h' })
   await bus.work(Polled, () => 'polled', { notify: false, poll: '50ms' })
-  expect(await (await bus.hf.send(Woken, null)).result({ timeout: '10s' })).toBe('woken')
-  expect(await (await bus.hf.send(Polled, null)).result({ timeout: '10s' })).toBe('polled')
+  expect(await (await bus.hf.send(Woken, null)).result({ timeout: '60s' })).toBe('woken')
+  expect(await (await bus.hf.send(Polled, null)).result({ timeout: '60s' })).toBe('polled')
 })
 
 test('C-05 a worker runs the domains that have handlers, and close drains it', async () => {

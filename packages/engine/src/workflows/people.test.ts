@@ -166,7 +166,7 @@ test.each([
     const { id } = await bus.hf.start(longFlow(name))
     await running.passed
     await people().workflow(id).cancel(by)
-    await waitFor('it is told', () => told.length === 1, { timeout: 5_000 })
+    await waitFor('it is told', () => told.length === 1)
     expect(told[0]).toMatchObject({ code: 'HF_STOPPED' })
     await see.until(id, 'CANCELLED')
     expect(await see.statuses(id)).toEqual({ a: 'ROLLED_BACK', long: 'ROLLED_BACK' })
