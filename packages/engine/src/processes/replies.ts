@@ -3,6 +3,7 @@ import { HoldfastError } from '../kernel/errors.js'
 import type { Runtime } from '../kernel/model/index.js'
 import type { ProcessEngine } from './engine.js'
 import { checkEntry } from './entry-check.js'
+import { isLostLease } from './execution/lost.js'
 import { createManagerDriver } from './managers/driver.js'
 import type { ClaimedProcess } from './queries/claim-processes.js'
 import type { ClaimedReply } from './queries/claim-replies.js'
@@ -52,8 +53,13 @@ export async function createReplyWork(domain: string, parts: Parts) {
   async function look(item: ClaimedProcess): Promise<void> {
     const manager = managers.find(item.type)
     if (!manager) return
-    const entry = await checkEntry(item, { db, codec, writes: engine.writes, definition: manager.definition })
-    if (!('suspension' in entry)) await driver.check(item.id)
+    try {
+      const entry = await checkEntry(item, { db, codec, writes: engine.writes, definition: manager.definition })
+      if (!('suspension' in entry)) await driver.check(item.id)
+    } catch (error) {
+      if (!isLostLease(error)) throw error
+      logger.warn({ id: item.id, type: item.type, epoch: item.epoch }, 'lease lost: another worker has the process')
+    }
   }
 
   return {

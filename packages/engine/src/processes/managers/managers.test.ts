@@ -250,6 +250,16 @@ test('M-02 K-15 a manager that is started through SQL with a state that does not
   await until(id, 'CANCELLED')
 })
 
+test('M-02 K-15 a worker that died after it had checked the state and before the first step: another one begins', async () => {
+  const definition = { definition: 'orders/Order' }
+  await bus.hf.pause(definition, by)
+  const id = await startThroughSql({ order: 'SQL-2', seen: [] })
+  await bus.sql('update holdfast.process_detail set state_checked = true where id = $1', [id])
+  await bus.hf.resume(definition, by)
+  await bus.hf.process(Order, id).result()
+  expect(commandsOf('SQL-2')).toEqual(['Reserve', 'Charge', 'Ship'])
+})
+
 test('M-02 a manager that is started through SQL and cancelled before its start sends nothing', async () => {
   const id = await startThroughSql({ order: 'SQL-3' }, { delay: '1d' })
   await bus.hf.process(Order, id).cancel(by)
